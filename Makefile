@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PROGRAM = $(BUILD)/turnbench
 CUDA = -DTURNBENCH_CUDA=AUTO
-# Ninja keeps all processors busy; a build folder stays with what it began with.
+# Ninja uses all processors; an existing build folder keeps its generator.
 GENERATOR = $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 CONFIGURE = cmake -S . -B $(BUILD) $(GENERATOR) -DCMAKE_BUILD_TYPE=Release
 
@@ -13,7 +13,8 @@ CONFIGURE = cmake -S . -B $(BUILD) $(GENERATOR) -DCMAKE_BUILD_TYPE=Release
 
 all: build
 
-# Installs what packages.txt lists and is missing (Debian and Ubuntu; elsewhere it says what to install).
+# Installs the missing packages of packages.txt (Debian and Ubuntu; elsewhere it prints their
+# names).
 setup:
 	@tools/setup.sh
 
@@ -21,7 +22,7 @@ build: setup
 	@$(CONFIGURE) $(CUDA) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target turnbench
 
-# The first build of a clone is done sooner without the CUDA backend; the next `make build` adds it.
+# The first build of a clone is faster without the CUDA backend; the next `make build` adds it.
 quickstart test: CUDA = $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DTURNBENCH_CUDA=OFF)
 quickstart: build
 	@$(PROGRAM) run experiments/quickstart.json --db $(BUILD)/quickstart.db
@@ -32,14 +33,14 @@ quickstart: build
 smollm2:
 	@tools/smollm2.sh
 
-# What the experiments of the five papers cost, as far as their models and data are there.
+# The costs of the experiments of the five papers, as far as their models and data exist.
 plans: build
 	@tools/plans.sh $(PROGRAM) $(foreach p,loopserve pqcache sablock round-attention specontext,$(sort $(wildcard experiments/$(p)/*.json)))
 
-# What runs on the CPU backend, with the best SIMD level of the machine.
+# The tests on the CPU backend, with the machine's best SIMD level.
 test: ALL_TESTS = OFF
-# Also the emulated card, what nvcc compiles, every SIMD level and the fuzzers' cases; with
-# TESTS="-LE cpu", these alone.
+# Also tests the emulated GPU, nvcc's output, every SIMD level and the fuzzers' cases; with
+# TESTS="-LE cpu", only these.
 test-all: ALL_TESTS = ON
 test test-all: setup
 	@$(CONFIGURE) -DTURNBENCH_WERROR=ON -DTURNBENCH_ALL_TESTS=$(ALL_TESTS) $(CUDA) > /dev/null
@@ -56,11 +57,11 @@ test-tsan: setup
 	@cmake --build --preset tsan -j $(JOBS)
 	@ctest --preset tsan -j $(JOBS)
 
-# What the compilers do not see; needs clang-format and clang-tidy.
+# Checks beyond compiler warnings; needs clang-format and clang-tidy.
 lint: setup
 	@tools/lint.sh $(JOBS)
 
-# Each fuzzer for FUZZ_SECONDS; needs clang and its runtime (Debian: clang, libclang-rt-dev).
+# Runs each fuzzer for FUZZ_SECONDS; needs clang and its runtime (Debian: clang, libclang-rt-dev).
 fuzz: setup
 	@command -v clang++ > /dev/null || { echo "make fuzz needs clang and libclang-rt-dev"; exit 1; }
 	@cmake --preset fuzz > /dev/null
@@ -74,13 +75,14 @@ bench: build
 	@tests/bench/selection.sh $(PROGRAM)
 	@tests/bench/report.sh $(PROGRAM)
 
-# What a decode step asks of a card, with every kind of method, as the emulation counts it (docs/gpu.md).
+# The work of a decode step on a GPU for every kind of method, as counted by the emulation
+# (docs/gpu.md).
 emulated-counters: setup
 	@$(CONFIGURE) -DTURNBENCH_ALL_TESTS=ON $(CUDA) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target turnbench_costs_tests
 	@$(BUILD)/tests/turnbench_costs_tests --gtest_brief=1 --gtest_filter='*.AreNoMoreThanTheyWere'
 
-# What tests/gpu.sh needs to build on a machine with CUDA and without these packages.
+# The dependencies of tests/gpu.sh, for a machine with CUDA and without these packages.
 gpu-deps: setup
 	@tools/gpu_deps.sh
 

@@ -38,7 +38,7 @@ std::vector<int> lengths(const Options& o) {
   return number_list(o.tokens.empty() ? "512,2048" : o.tokens, "--tokens", 1);
 }
 
-/// Lengths of answers, of throughput.
+/// Lengths of answers for throughput.
 std::vector<int> answer_lengths(const Options& o) {
   if (o.what != "throughput") {
     if (!o.new_tokens.empty())
@@ -195,7 +195,8 @@ void bench(const Options& o, bool json) {
   } else {
     LoadedModel loaded = load_model(o.model);
     Engine& engine = *loaded.engine;
-    Backend& backend = *loaded.backends[0];  // stages run one after the other: one's ceilings count
+    // Stages run one after another, so the ceilings of one backend apply.
+    Backend& backend = *loaded.backends[0];
     rows = o.what == "prefill"      ? bench_prefill(engine, backend, options)
            : o.what == "decode"     ? bench_decode(engine, backend, options)
            : o.what == "throughput" ? bench_throughput(engine, options)

@@ -1,4 +1,4 @@
-// calibrate: what a method must know of a model beforehand, found on a text.
+// calibrate: determines model-specific settings of a method on a text.
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 namespace turnbench {
 namespace {
 
-/// A label and a text of several lines beside it.
+/// Prints a label and a text of several lines next to it.
 void print_paragraph(std::string_view label, std::string_view text) {
   constexpr std::size_t kWidth = 86;
   std::string line;
@@ -104,7 +104,7 @@ void add_describe_command(CLI::App& app, const CommonOptions& common) {
         describe(info);
       }
     };
-    // Settings that follow the name are those of a run.
+    // Settings after the name are those of a run and are ignored.
     const std::string name = o->name.substr(0, o->name.find_first_of(":@"));
     if (o->what == "probe") {
       print(find_probe(name, "describe"));

@@ -19,7 +19,8 @@ namespace {
 
 struct DialogueOptions {
   std::string manifest, dataset, source;
-  std::optional<std::string> model, system;  ///< otherwise the manifest's, or tiny and none
+  std::optional<std::string> model,
+      system;  ///< default: the manifest's, or tiny and no system prompt
   std::optional<std::string> positions;
   std::vector<std::string> data;
   BuildOptions build;
@@ -38,14 +39,14 @@ std::vector<Position> parse_positions(const std::string& text) {
   return out;
 }
 
-/// Dialogues of one dataset, and where their questions are to stand.
+/// Dialogues of one dataset, and the positions of their questions.
 struct Printed {
   std::string label, dataset, metric;
   std::vector<Dialogue> dialogues;
   std::vector<Position> positions;
 };
 
-/// A dataset of the catalog, as the options say.
+/// A dataset of the catalog with the command's options.
 Printed of_catalog(const DialogueOptions& o, const std::string& name) {
   Printed out = {name,
                  name,
@@ -60,7 +61,7 @@ Printed of_catalog(const DialogueOptions& o, const std::string& name) {
   return out;
 }
 
-/// A dataset of a manifest as a run of it has it: with the same ids, at its positions.
+/// A dataset of a manifest as in a run: with the same ids and positions.
 Printed of_manifest(const DialogueOptions& o, Manifest manifest) {
   if (o.positions) {
     manifest.positions = parse_positions(*o.positions);
@@ -74,10 +75,10 @@ Printed of_manifest(const DialogueOptions& o, Manifest manifest) {
           std::move(dataset.positions)};
 }
 
-/// A dataset's row: as built beside as published.
+/// A dataset's row: sizes as built, and as published.
 struct StatsRow {
   std::string dataset, metric;
-  std::optional<DialogueStats> built;  ///< none if its files are not there
+  std::optional<DialogueStats> built;  ///< nullopt if its files do not exist
   const PublishedDataset* paper = nullptr;
 };
 
@@ -89,7 +90,7 @@ StatsRow stats_row(const Printed& printed, const Tokenizer& tokenizer) {
   return out;
 }
 
-/// The rows of LoopServe's table 3 as far as `source` has their files.
+/// The rows of LoopServe's table 3 for which `source` has files.
 std::vector<StatsRow> published_rows(const DialogueOptions& o, const Tokenizer& tokenizer) {
   std::vector<StatsRow> out;
   for (const PublishedDataset& paper : published_datasets()) {
@@ -165,7 +166,8 @@ void check_source(const DialogueOptions& o) {
   }
 }
 
-/// The dialogue with each turn's "prompt": all text between the previous answer and its own.
+/// The dialogue with each turn's "prompt": the text between the previous answer and this turn's
+/// answer.
 std::string with_prompts(const Dialogue& dialogue, const PromptRenderer& renderer) {
   OrderedJson out = OrderedJson::parse(to_json_line(dialogue));
   for (std::size_t i = 0; i < dialogue.turns.size(); ++i)
@@ -173,8 +175,8 @@ std::string with_prompts(const Dialogue& dialogue, const PromptRenderer& rendere
   return dump(out);
 }
 
-/// What writes prompts: model, template and system text of a manifest as far as no option says
-/// otherwise.
+/// The settings for rendering prompts: model, template and system prompt, from the options or else
+/// from the manifest.
 struct Writer {
   std::string model = "tiny";
   ConversationOptions conversation;
@@ -212,7 +214,7 @@ void print_dialogues(const DialogueOptions& o, const std::optional<Manifest>& ma
   for (const Dialogue& dialogue : printed.dialogues) {
     for (Position position : printed.positions) {
       Dialogue moved = with_questions_at(dialogue, position);
-      // One line a position: ids stay unique.
+      // One line per position, so ids must differ.
       moved.id += fmt::format(":{}", name_of(position));
       fmt::print("{}\n", renderer ? with_prompts(moved, *renderer) : to_json_line(moved));
     }

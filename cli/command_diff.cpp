@@ -16,7 +16,7 @@ struct DiffOptions {
   bool all = false, exit_code = false;
 };
 
-/// The named experiment of a store, or its latest.
+/// The named experiment of a store, or else its latest.
 Run run_of(const Store& store, const std::string& named) {
   if (!named.empty()) return {&store, select_experiments(store, {named}).front()};
   const std::vector<std::string> all = store.experiments();

@@ -25,7 +25,7 @@ std::string gibibytes(double bytes) {
   return fmt::format("{:.1f} GiB", bytes / (1 << 30));
 }
 
-/// What a model's directory lacks to be run.
+/// The missing files of a model's directory.
 std::vector<std::string> missing_in_model(const fs::path& directory) {
   const auto has = [&](const char* file) { return path_exists(directory / file); };
   std::vector<std::string> out;
@@ -42,7 +42,7 @@ std::vector<std::string> missing_in_model(const fs::path& directory) {
   return out;
 }
 
-/// True for names of directories that --data takes.
+/// True for names that --data accepts for directories.
 bool is_collection(const std::string& name) {
   const std::vector<Dataset>& all = all_datasets();
   return name == kJieba || std::any_of(all.begin(), all.end(), [&](const Dataset& dataset) {
@@ -50,12 +50,13 @@ bool is_collection(const std::string& name) {
          });
 }
 
-/// A directory of records: how many of its collection's datasets are there, and which are not.
+/// A directory of records: the number of its collection's datasets that exist, and the missing
+/// ones.
 std::string describe_collection(const std::string& name, const fs::path& directory) {
   std::size_t known = 0;
   std::vector<std::string> missing;
   for (const Dataset& dataset : all_datasets()) {
-    // Multi-turn variants are made of the same files.
+    // Multi-turn variants use the same files.
     if (dataset.collection != name || !dataset.needs_source || dataset.name.starts_with("mt-")) {
       continue;
     }
@@ -71,7 +72,7 @@ std::string describe_collection(const std::string& name, const fs::path& directo
 
 using Facts = std::vector<std::pair<std::string, std::string>>;  // name and value
 
-/// The paths that `list` finds; none, and why, if a variable names no directory.
+/// The paths that `list` returns; empty, with the reason, if a variable does not name a directory.
 std::vector<std::string> paths(std::vector<std::string> (*list)(), const char* name, Facts& facts) {
   try {
     return list();
@@ -108,7 +109,7 @@ void print_doctor(bool json) {
                        "directory given by --model");
   for (const std::string& path : paths(list_data, "data", facts)) {
     const std::string name = fs::path(path).filename().string();
-    if (!is_collection(name)) continue;  // what else lies there
+    if (!is_collection(name)) continue;  // other directories
     facts.emplace_back("data " + name, describe_collection(name, path));
   }
   if (std::getenv("TURNBENCH_DATA") == nullptr)

@@ -1,4 +1,4 @@
-// fit-costs: what prefill and clustering take on this machine, for pqcache's number of iterations.
+// fit-costs: times of prefill and clustering on this machine, for pqcache's number of iterations.
 
 #include <fmt/format.h>
 
@@ -22,8 +22,9 @@
 namespace turnbench {
 namespace {
 
-constexpr int kFewIterations = 3, kManyIterations = 9;     // as PQCache's code measures
-constexpr std::array kShown = {4096, 8192, 16384, 32768};  // lengths whose iterations are printed
+constexpr int kFewIterations = 3, kManyIterations = 9;  // as in PQCache's official measurement
+constexpr std::array kShown = {4096, 8192, 16384,
+                               32768};  // lengths for which iterations are printed
 
 struct FitOptions {
   ModelOptions model;
@@ -31,7 +32,7 @@ struct FitOptions {
   int parts = 2, bits = 6, repeats = 3;
 };
 
-/// The x that comes nearest to a x = b in the sum of squares.
+/// The x that minimizes the squared error of a x = b.
 std::vector<double> least_squares(const std::vector<std::vector<double>>& a,
                                   const std::vector<double>& b) {
   Eigen::MatrixXd matrix(a.size(), a.front().size());
@@ -58,10 +59,10 @@ double layer_prefill_seconds(Engine& engine, int tokens) {
 
 struct Clustering {
   double seconds = 0;
-  int iterations = 0;  ///< that it took
+  int iterations = 0;  ///< iterations performed
 };
 
-/// All parts of a layer's keys, on as many threads as the engine has for such work.
+/// Clusters all parts of a layer's keys, with the engine's number of threads for such work.
 Clustering cluster_layer(const Engine& engine, const FitOptions& o, int tokens, int iterations) {
   const int dim = engine.shape().head_dim / o.parts;
   Random random(1);

@@ -18,8 +18,8 @@ struct ForgetOptions {
   bool dry_run = false;
 };
 
-/// What goes: cells, each once, and what they hold by experiment and method.  A cell of several
-/// experiments is in the line of each.
+/// The results to delete: distinct cells, and their contents by experiment and method.  A cell of
+/// several experiments appears in the line of each.
 struct Forgetting {
   struct Line {
     std::string experiment, method;
@@ -28,11 +28,11 @@ struct Forgetting {
   };
   std::vector<Line> lines;
   std::vector<std::string> cells;
-  std::size_t records = 0, shared = 0;  ///< shared: cells that stay for other experiments
+  std::size_t records = 0, shared = 0;  ///< shared: cells kept for other experiments
 
   Forgetting(const Store& store, const ForgetOptions& o) {
     const std::vector<Store::CellUse> uses = store.cell_uses();
-    std::set<std::string> others;  // cells of experiments that stay
+    std::set<std::string> others;  // cells of experiments that are kept
     for (const Store::CellUse& use : uses) {
       if (!o.experiment.empty() && use.experiment != o.experiment) others.insert(use.cell.key);
     }
@@ -55,7 +55,7 @@ struct Forgetting {
       const auto [place, first] =
           places.try_emplace({use.experiment, use.cell.method}, lines.size());
       if (first) lines.push_back({use.experiment, use.cell.method, 0, {}});
-      // Versions of a manifest, and two labels of one dataset, name a cell again.
+      // Versions of a manifest, and two labels of one dataset, may name a cell repeatedly.
       if (!counted.insert(fmt::format("{} {}", place->second, key)).second) continue;
       Line& line = lines[place->second];
       ++line.cells;
@@ -67,9 +67,9 @@ struct Forgetting {
   }
 };
 
-/// Refuses a method that the store has no results of.
+/// Rejects a method without results in the store.
 void require_any(const Store& store, const ForgetOptions& o, const Forgetting& what) {
-  if (!o.experiment.empty()) return;  // its plan goes, whatever it holds
+  if (!o.experiment.empty()) return;  // its plan is deleted, even without results
   if (what.records > 0) return;
   std::set<std::string> known;
   for (const Store::CellUse& use : store.cell_uses()) {
@@ -107,7 +107,7 @@ void print(const Forgetting& what) {
   if (what.shared > 0) fmt::print("{} cells stay: other experiments have them too\n", what.shared);
 }
 
-/// Without room for a copy, or while another program reads, the file keeps its size.
+/// The file keeps its size if there is no space for a copy, or while another program reads it.
 void shrink(Store& store, bool quiet) {
   std::string said;
   try {
@@ -123,7 +123,7 @@ void forget(const ForgetOptions& o, const CommonOptions& common) {
   if (o.method.empty() == o.experiment.empty())
     throw input_error("forget: found no --method and no --experiment, expected one of them");
   Store store = o.dry_run ? Store::open(o.db) : Store::open_to_write(o.db);
-  if (!o.experiment.empty()) store.manifest(o.experiment);  // refuses an unknown name
+  if (!o.experiment.empty()) store.manifest(o.experiment);  // throws for an unknown name
   const Forgetting what(store, o);
   require_any(store, o, what);
   if (common.json) {
@@ -131,7 +131,7 @@ void forget(const ForgetOptions& o, const CommonOptions& common) {
   } else {
     print(what);
   }
-  std::fflush(stdout);  // said before it is done
+  std::fflush(stdout);  // printed before the deletion
   if (!o.dry_run) store.forget(what.cells, o.experiment);
   if (!common.json) {
     fmt::print("{} records {}\n", what.records,

@@ -54,13 +54,13 @@ struct GivenPrompt {
 /// The text of the prompt.
 std::string read_prompt(const GenerateOptions& o) {
   std::string out = read_utf8_input(o.prompt);
-  // The line end of a file's last line is not the user's.
+  // A final line end in a file is not part of the message.
   if (o.chat && out.ends_with('\n')) out.pop_back();
   if (out.empty()) throw input_error("{}: found no text, expected a prompt", input_name(o.prompt));
   return out;
 }
 
-/// Token ids of the prompt, and what ends the answer.
+/// Token ids of the prompt, and the stop tokens.
 GivenPrompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
                         const std::optional<Tokenizer>& tokenizer) {
   GivenPrompt out;
@@ -92,7 +92,7 @@ GivenPrompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
   return out;
 }
 
-/// Warns of a prompt, or of a prompt with its answer, that the model was not made for.
+/// Warns if the prompt, or the prompt with its answer, exceeds the model's positions.
 void warn_of_positions(const Checkpoint& checkpoint, std::size_t prompt, int most) {
   const double positions = checkpoint.config.longest_prompt(), first = static_cast<double>(prompt);
   if (positions <= 0 || first + most <= positions) return;
@@ -110,7 +110,7 @@ void warn_of_positions(const Checkpoint& checkpoint, std::size_t prompt, int mos
   }
 }
 
-/// Prints an answer as it comes: its text, or the ids of a model without a tokenizer.
+/// Prints an answer as it is generated: its text, or its ids if the model has no tokenizer.
 class AnswerPrinter {
  public:
   explicit AnswerPrinter(const std::optional<Tokenizer>& tokenizer) {
@@ -151,7 +151,7 @@ void generate(const GenerateOptions& o, const CommonOptions& common, int& exit_c
   if (tokenizer) dialogue.token_text = [&](int token) { return tokenizer->token_text(token); };
   Sampler sampler(o.temperature, o.seed);
   std::vector<int> ids;
-  std::vector<double> times;  // of each token, from the start
+  std::vector<double> times;  // for each token, since the start
   AnswerPrinter printer(tokenizer);
   const Interrupts interrupts("stopping with the answer so far");
   const auto start = Clock::now();

@@ -22,7 +22,8 @@ struct JudgeCommand {
   JudgeOptions options;
 };
 
-/// The key of a variable, "" without one; never shown.  A variable that was named must be there.
+/// The key in an environment variable, "" without one; never printed.  An explicitly named variable
+/// must exist.
 std::string key_of(const std::string& variable) {
   const char* value = std::getenv(variable.c_str());
   const std::string key = value == nullptr ? "" : trim(value);
@@ -46,7 +47,7 @@ void print_summary(const JudgeSummary& s, const std::string& metric) {
 
 void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
   const Rubric rubric = load_rubric(o.rubric);
-  chat_url(o.options.chat.url);  // refuses a bad one
+  chat_url(o.options.chat.url);  // throws for an invalid URL
   o.options.chat.key = key_of(o.key_env);
   Store store = Store::open_to_write(o.db);
   o.options.experiments = select_experiments(store, o.options.experiments);

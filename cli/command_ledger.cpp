@@ -55,7 +55,7 @@ void print_json(const Line& line) {
   fmt::print("{}\n", dump(out));
 }
 
-/// The cells of an experiment that any of the filters selects, by key.
+/// The cells of an experiment that match any of the filters, by key.
 std::map<std::string, Cell> chosen_cells(const Store& store, const std::string& experiment,
                                          const std::vector<std::string>& methods) {
   std::map<std::string, Cell> out;
@@ -108,7 +108,7 @@ void add_ledger_command(CLI::App& app, const CommonOptions& common) {
     const std::vector<std::string> all = store.experiments();
     if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
     const std::string experiment = o->experiment.empty() ? all.back() : o->experiment;
-    store.manifest(experiment);  // refuses one that is not there
+    store.manifest(experiment);  // throws for an unknown name
     const std::map<std::string, Cell> cells = chosen_cells(store, experiment, o->methods);
     if (!common.json) print_csv_header(o->layers);
     bool any = false;

@@ -15,13 +15,13 @@ std::string in_quotes(std::string_view word) {
   return "\"" + printable(shorten(word, kQuoted)) + "\"";
 }
 
-/// The command that was named, or null.
+/// The command on the command line, or null.
 const CLI::App* command_of(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   return commands.empty() ? nullptr : commands.front();
 }
 
-/// A word that no command or option took.
+/// A word that matches no command or option.
 Error unexpected_word(const CLI::App& app, const std::string& word) {
   const CLI::App* command = command_of(app);
   const std::string place = command == nullptr ? "command line" : command->get_name();
@@ -46,7 +46,8 @@ Error unexpected_word(const CLI::App& app, const std::string& word) {
 }  // namespace
 
 CLI::Validator whole_number(std::int64_t min, std::int64_t max) {
-  // The parser reads 010 as octal and takes what is too large for its type: it gets plain digits.
+  // CLI11 parses 010 as octal and accepts values that overflow the type, so it receives plain
+  // digits.
   const auto check = [min, max](std::string& text) {
     const std::optional<std::int64_t> value = parse_number<std::int64_t>(text);
     if (!value || *value < min || *value > max) {
@@ -92,7 +93,7 @@ CLI::Validator one_of(std::vector<std::string> words) {
 }
 
 Error usage_error(const CLI::App& app, const CLI::ParseError& refusal) {
-  // A refused value says itself what was found and expected.
+  // The message already contains the found and the expected value.
   if (dynamic_cast<const CLI::ValidationError*>(&refusal) != nullptr) {
     return input_error("{}", refusal.what());
   }
@@ -126,7 +127,8 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& refusal) {
       }
     }
   }
-  // What is left is an option at the end without its value: "--name: 1 required TEXT missing".
+  // The remaining case is an option without its value at the end: "--name: 1 required TEXT
+  // missing".
   const std::string what = refusal.what();
   return input_error("{}: found no value, expected one ({})", what.substr(0, what.find(':')), help);
 }

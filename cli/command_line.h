@@ -9,7 +9,7 @@
 
 namespace turnbench {
 
-// Validators of option values.  Their messages are "OPTION: found X, expected Y", as all messages.
+// Validators of option values.  Their messages have the usual form "OPTION: found X, expected Y".
 
 /// Accepts an integer from `min` to `max` in decimal digits.
 CLI::Validator whole_number(std::int64_t min, std::int64_t max);
@@ -20,8 +20,8 @@ CLI::Validator score_points();
 /// Accepts one of `words`; the message for others suggests the nearest.
 CLI::Validator one_of(std::vector<std::string> words);
 
-/// Turns a parse error into an Error that says which word was found where and what was expected,
-/// with the nearest known name.
+/// Converts a parse error to an Error that names the word, its place and the expected value, with
+/// the nearest known name.
 Error usage_error(const CLI::App& app, const CLI::ParseError& refusal);
 
 }  // namespace turnbench

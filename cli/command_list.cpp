@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// name, one-line description, and the whole thing as JSON.
+/// Name, one-line description, and all fields as JSON.
 struct Item {
   std::string name, description;
   OrderedJson json;

@@ -17,7 +17,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kStoreBytes = std::size_t{3} << 20;  // SQLite's cache of pages, and more
+constexpr std::size_t kStoreBytes = std::size_t{3} << 20;  // SQLite's page cache and other data
 
 struct PlanOptions {
   std::vector<std::string> manifests;
@@ -27,7 +27,7 @@ struct PlanOptions {
   ManifestOptions from;
 };
 
-/// Plans manifests one after the other, as they would be run.
+/// Plans manifests in the order in which they would run.
 class Planning {
  public:
   explicit Planning(const PlanOptions& options)
@@ -43,7 +43,7 @@ class Planning {
     out.name = manifest.name;
     std::vector<Store::ResultCopy> reused;
     if (store_) reused = drop_stored_work(plan, *store_);
-    if (options_.power) {  // by the manifest as it is now, whatever the store has planned
+    if (options_.power) {  // uses the current manifest, regardless of the manifest in the store
       Store store = store_->copy_in_memory();
       store.add_experiment(stored_experiment(plan, run_.devices));
       store.copy_results(reused);
@@ -55,7 +55,7 @@ class Planning {
       workers.push_back(assign_workers(plan, m, run_).workers);
     PlannedLengths lengths(plan);
     out.cost = estimate_cost(plan, run_.devices, lengths, workers);
-    const std::size_t process = resident_bytes() + kStoreBytes;  // before anything is run
+    const std::size_t process = resident_bytes() + kStoreBytes;  // before any unit runs
     const Speeds speeds = speeds_for(plan, lengths, out);
     out.time = estimate_time(plan, speeds, lengths, workers, [&] {
       return make_backend(run_.devices.front(), run_.threads)->measure_ceilings();
@@ -87,10 +87,10 @@ class Planning {
     return speeds;
   }
 
-  /// What workers hold with answers of the lengths that were seen.
+  /// Estimates the workers' memory for answers of the observed lengths.
   void expect_answers(const Plan& plan, const Speeds& speeds, const PlannedLengths& lengths,
                       const std::vector<int>& workers, PlanCost& cost) const {
-    if (plan.experiment.manifest.isolated) return;  // they have their length
+    if (plan.experiment.manifest.isolated) return;  // answer lengths are fixed
     PlannedLengths expected = lengths.with_answers([&](std::size_t model, std::int64_t limit) {
       const MethodSpeed* seen = speeds.of_model(plan.experiment.models[model].hash);
       if (seen == nullptr || limit <= kPageTokens) return limit;

@@ -18,7 +18,7 @@ struct RenderCommandOptions {
   bool no_generation_prompt = false;
 };
 
-/// [{"role", "content"}] without what is null, as transformers hands it to templates.
+/// Parses [{"role", "content"}] and omits null values, as transformers does for templates.
 OrderedJson read_messages(const std::string& file) {
   const std::string text = read_utf8_input(file), source = input_name(file);
   const Json checked = parse_json(text, source);
@@ -34,8 +34,8 @@ OrderedJson read_messages(const std::string& file) {
   return out;
 }
 
-/// What a message is in a dialogue: its kind by its role, and its turn.  A turn begins with what
-/// stands before its question.
+/// The place of a message in a dialogue: its kind by its role, and its turn.  A turn begins with
+/// the messages that precede its question.
 struct Origin {
   SpanKind kind;
   int turn;
@@ -56,7 +56,7 @@ std::vector<Origin> origins_of(const OrderedJson& messages) {
   return out;
 }
 
-/// The message that a piece of the text is of, or -1: the N of "/messages/N/content".
+/// The message that contains a piece of the text, or -1: the N of "/messages/N/content".
 int message_of_piece(const jinja::Rendering& rendered, const jinja::Piece& piece) {
   const std::vector<std::string> steps =
       split(rendered.origins[static_cast<std::size_t>(piece.origin)], "/");
@@ -64,7 +64,7 @@ int message_of_piece(const jinja::Rendering& rendered, const jinja::Piece& piece
                                                                           : -1;
 }
 
-/// What the template writes in front of an answer, and at the end of the prompt, is a cue.
+/// The template's text before an answer, and at the end of the prompt, is a cue.
 LabelledText labelled(const jinja::Rendering& rendered, const std::vector<Origin>& origins,
                       bool generation_prompt) {
   LabelledText out;

@@ -25,14 +25,14 @@ struct ReportOptions {
   bool force = false, no_formula_guard = false;
 };
 
-/// How differences are tested.
+/// The tests of differences.
 Comparison comparison_of(const ReportOptions& o) {
   if (o.adjust != "maxt" && o.adjust != "holm")
     throw input_error("--adjust: found \"{}\", expected maxt or holm", printable(o.adjust));
   return {o.adjust == "holm" ? Adjustment::kHolm : Adjustment::kMaxT, o.margin.value_or(0)};
 }
 
-/// The format that a file's name ends with; empty for other endings.
+/// The format of a file name's ending; empty for other endings.
 std::string format_of(const std::string& file) {
   const std::string ending = std::filesystem::path(file).extension().string();
   for (const char* format : kReportFormats) {
@@ -41,7 +41,7 @@ std::string format_of(const std::string& file) {
   return "";
 }
 
-/// The format that is asked for, or that the file's name ends with; md for names without an ending.
+/// The requested format, or that of the file name's ending; md for names without an ending.
 std::string chosen_format(const std::string& asked, const std::string& file) {
   const std::string of_file = format_of(file);
   if (asked.empty()) {
@@ -78,7 +78,7 @@ void check_table(const ReportOptions& o) {
     throw input_error("--table: found the format svg, expected one that has tables");
 }
 
-/// On stderr, because a CSV has no place for it.
+/// Prints to stderr, because a CSV has no place for warnings.
 void print_warnings(const Results& results) {
   for (const std::string& line : warnings(results))
     fmt::print(stderr, "{}: {}\n", results.manifest().name, printable(line));

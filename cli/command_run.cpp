@@ -24,7 +24,8 @@
 namespace turnbench {
 namespace {
 
-/// Scores anew what other metrics' sources scored, and says what else is not of this program.
+/// Scores answers again whose scores come from other sources of the metric, and reports other stale
+/// results.
 void renew_scores(Store& store, const std::string& experiment, const Locations& locations) {
   const std::vector<StaleCell> stale = stale_cells(store, experiment);
   if (stale.empty()) return;
@@ -46,8 +47,8 @@ std::string report_on(const Store& store, const std::string& experiment,
   return render_report(Results(store, experiment), {common.json ? "json" : "md", false});
 }
 
-/// A manifest of which a store that cannot be written holds everything: its tables.
-/// @throws Error (runtime) if something is left to do.
+/// The tables of a manifest whose results are all in a read-only store.
+/// @throws Error (runtime) if work remains.
 std::string report_read_only(Plan plan, const std::string& db, const CommonOptions& common) {
   const Store store = Store::open(db);
   const std::string& name = plan.experiment.manifest.name;
@@ -63,7 +64,7 @@ std::string report_read_only(Plan plan, const std::string& db, const CommonOptio
   return report_on(store, name, common);
 }
 
-/// Says which records failed, and how they are run again.  `earlier`: before this run.
+/// Prints the failed records, and how to run them again.  `earlier`: number before this run.
 void print_failures(const Store& store, const std::string& experiment, std::size_t earlier) {
   std::vector<std::string> failed;
   const std::map<std::string, std::string> names = cell_names(store, experiment);
@@ -81,8 +82,8 @@ void print_failures(const Store& store, const std::string& experiment, std::size
              experiment, failed.size(), of_earlier, printable(store.path()));
 }
 
-/// What an experiment's numbers do not show: prompts and answers that were cut, and methods that
-/// did nothing.
+/// Conditions that an experiment's numbers do not show: truncated prompts and answers, and methods
+/// without effect.
 std::vector<std::string> notes_of(const Store& store, const std::string& experiment) {
   const std::vector<Cell> cells = store.cells(experiment);
   const std::map<std::string, CellUsage> usages = store.usages(experiment);
@@ -98,7 +99,7 @@ struct ManifestRun {
   bool device_lost;
 };
 
-/// Runs what the store lacks of a manifest.  Its tables are JSON if `common` says so.  Sets
+/// Runs the missing work of a manifest.  Its tables are JSON if `common` requests it.  Sets
 /// `exit_code` to 1 if units failed.
 ManifestRun run_manifest(const Manifest& manifest, const SweepTarget& target,
                          const CommonOptions& common, int& exit_code) {

@@ -8,16 +8,16 @@
 
 namespace turnbench {
 
-/// Where and how manifests are run.
+/// Settings of a run of manifests.
 struct SweepTarget {
   std::string db;
   const SweepOptions& options;
   std::size_t limit = 0;  ///< dialogues of each dataset; 0: all
-  bool retry = false;     ///< failed records are forgotten first
+  bool retry = false;     ///< delete failed records first, so that they run again
 };
 
-/// Runs what the store lacks of each manifest and prints its table; as JSON an array with a report
-/// for each.  Sets `exit_code` to 1 if units failed.
+/// Runs the missing work of each manifest and prints its table; as JSON, an array with one report
+/// per manifest.  Sets `exit_code` to 1 if units failed.
 void run_manifests(const std::vector<Manifest>& manifests, const SweepTarget& target,
                    const CommonOptions& common, int& exit_code);
 

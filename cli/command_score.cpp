@@ -1,4 +1,4 @@
-// Scores of answers that are there already: in files of predictions, and in stores.
+// Scores existing answers: in files of predictions, and in stores.
 
 #include <fmt/format.h>
 
@@ -76,8 +76,8 @@ OrderedJson to_json(const std::string& experiment, const CellScores& s) {
           {"refused", s.refused.size()}};
 }
 
-/// Scores what a store holds; exit code 1 if an answer cannot be scored, or if a stored score came
-/// out differently and stays.
+/// Scores a store's answers; exit code 1 if an answer cannot be scored, or if a stored score
+/// differs and is kept.
 void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_code) {
   if (!o.request.dataset.empty()) {
     throw input_error("--dataset: found it beside a store, expected --experiment");

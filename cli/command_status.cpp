@@ -17,11 +17,11 @@
 namespace turnbench {
 namespace {
 
-/// The state of one experiment: dialogues done, failed and pending in all its cells, and what
-/// failed.
+/// The state of one experiment: dialogues done, failed and pending in all its cells, and the
+/// failures.
 OrderedJson status_of(const Store& store, const std::string& experiment) {
-  CellProgress sum;              // of what run computes
-  std::size_t not_imported = 0;  // dialogues that imported predictions lack
+  CellProgress sum;              // cells that run computes
+  std::size_t not_imported = 0;  // dialogues without imported predictions
   const auto progress = cell_progress(store, experiment);
   const std::vector<Cell> cells = store.cells(experiment);
   const std::map<std::string, CellUsage> usages = store.usages(experiment);
@@ -89,7 +89,7 @@ void print_status(const std::string& db, const std::vector<OrderedJson>& states)
   }
 }
 
-/// Runs the experiments without their failed records, which are forgotten.
+/// Deletes the failed records of the experiments and runs these again.
 void retry(const Store& store, const std::vector<std::string>& experiments,
            const SweepOptions& options, const CommonOptions& common, int& exit_code) {
   std::vector<Manifest> manifests;

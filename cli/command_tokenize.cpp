@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-/// Ids as {"ids": [...]}, an array, or numbers between commas and spaces.
+/// Parses ids as {"ids": [...]}, an array, or numbers separated by commas and spaces.
 std::vector<int> ids_of(const std::string& text, const std::string& source) {
   std::vector<int> out;
   const std::string trimmed = trim(text);
@@ -54,7 +54,7 @@ void tokenize(const TokenizeOptions& o, bool json) {
   } else {
     documents = {input};
   }
-  std::string out;  // printed once it is whole
+  std::string out;  // printed only when complete
   for (std::size_t i = 0; i < documents.size(); ++i) {
     if (!o.decode) {
       const std::vector<int> ids =

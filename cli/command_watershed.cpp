@@ -1,4 +1,5 @@
-// watershed: from which layer on the rounds of a dialogue get the same shares of attention.
+// watershed: finds the layer from which on the rounds of a dialogue receive the same shares of
+// attention.
 
 #include <fmt/format.h>
 
@@ -31,7 +32,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kLeastRounds = 2;  // one round has all the attention in every layer
+constexpr std::size_t kLeastRounds = 2;  // a single round has all the attention in every layer
 
 struct WatershedOptions {
   ModelOptions model;
@@ -48,7 +49,7 @@ struct DialogueShares {
   RoundAttention shares;
 };
 
-/// What the last question of a dialogue attends to, and its gold answer.  Nothing if there are too
+/// The attention of a dialogue's last question, and of its gold answer. nullopt if there are too
 /// few rounds before it, or more tokens than `most`.
 std::optional<DialogueShares> shares_of(Engine& engine, const PromptRenderer& renderer,
                                         const Dialogue& dialogue, double most) {
@@ -86,12 +87,12 @@ class LayerMeans {
   std::size_t count_ = 0;
 };
 
-/// The numbers of a model, over all dialogues.
+/// The results for a model, over all dialogues.
 struct Watershed {
   std::size_t dialogues = 0, left_out = 0;
   std::vector<double> question, last, answer;  ///< D(l) of all question tokens, of the last one;
                                                ///< KL(P_q || P_a) of each layer
-  std::vector<DialogueShares> shares;          ///< if they are asked for
+  std::vector<DialogueShares> shares;          ///< if requested
 };
 
 Watershed measure(const WatershedOptions& o, const LoadedModel& loaded) {
@@ -135,7 +136,7 @@ Watershed measure(const WatershedOptions& o, const LoadedModel& loaded) {
   return out;
 }
 
-/// A reading of how L_w is found.
+/// A reading of the paper's rule for L_w.
 struct Reading {
   std::string_view tokens, rule;
   std::optional<int> layer;
@@ -150,7 +151,7 @@ std::array<Reading, 4> readings_of(const Watershed& w) {
   return {reading(true, true), reading(true, false), reading(false, true), reading(false, false)};
 }
 
-/// The number that a paper prints for the model.
+/// The paper's number for the model.
 std::optional<PublishedNumber> published_of(const WatershedOptions& o) {
   if (o.published.empty()) return std::nullopt;
   const std::string name =

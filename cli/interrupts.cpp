@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-// A signal's handler can be told of its object in no other way.
+// A signal handler can access its state only through globals.
 std::atomic<int> first_signal = 0;
 std::atomic<const char*> said = nullptr;
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -24,8 +24,8 @@ void write_all(const char* text) {
 extern "C" void on_interrupt(int signal) {
   int none = 0;
   if (!first_signal.compare_exchange_strong(none, signal)) std::_Exit(128 + signal);
-  const int error = errno;  // of what was interrupted
-  // On a terminal progress stands in the line.
+  const int error = errno;  // of the interrupted call
+  // On a terminal, the line may contain progress.
   write_all(isatty(STDERR_FILENO) != 0 ? "\nturnbench: " : "turnbench: ");
   write_all(said);
   write_all("; again to stop at once\n");

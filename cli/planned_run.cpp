@@ -46,7 +46,7 @@ OrderedJson to_json(const PlannedPower& power) {
   return out;
 }
 
-/// Row by row, the least and the most over its columns.
+/// Prints the minimum and the maximum over the columns of each row.
 void print_power(const PlannedPower& power) {
   fmt::print(
       "  dialogues that tell a difference of {} points apart, with a probability of 80% (tests at "
@@ -84,7 +84,7 @@ void print_power(const PlannedPower& power) {
   if (!any) fmt::print("      unknown: no differences are stored\n");
 }
 
-/// What the time was estimated from, and what that cannot know.
+/// The basis of the time estimate, and its limits.
 std::string basis_of(const PlannedRun& run) {
   const PlannedTime& t = run.time;
   const std::size_t all = t.timed + t.like_others + t.by_peak;
@@ -108,7 +108,7 @@ std::string basis_of(const PlannedRun& run) {
   return out;
 }
 
-/// "176 MiB", or "176 to 190 MiB" where it depends on the answers.
+/// "176 MiB", or "176 to 190 MiB" if it depends on the answers.
 std::string range(std::size_t least, std::size_t most) {
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   return least == most ? fmt::format("{:.0f} MiB", mebibytes(least))
@@ -123,7 +123,7 @@ PlannedMemory::PlannedMemory(const Plan& plan, const PlanCost& cost, std::span<c
   for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
     const PlanCost::Memory& bytes = cost.memory[m];
     const auto count = static_cast<std::size_t>(workers[m]);
-    if (count == 0) continue;  // nothing is left to do
+    if (count == 0) continue;  // no work remains
     models.push_back({plan.experiment.models[m].entry.name, bytes, workers[m]});
     total = std::max(total, process + bytes.weights + count * bytes.worker.if_answers_agree);
     at_most = std::max(at_most, process + bytes.weights + count * bytes.worker.if_answers_differ);

@@ -13,8 +13,8 @@
 
 namespace turnbench {
 
-/// What a run takes: this process as it stands, with its dialogues, then one model after the other
-/// with its workers.
+/// Memory for a run: the current process with its dialogues, plus each model in turn with its
+/// workers.
 struct PlannedMemory {
   struct OfModel {
     std::string name;
@@ -22,25 +22,26 @@ struct PlannedMemory {
     int workers = 0;
   };
   std::size_t process = 0;
-  std::vector<OfModel> models;  ///< that have work to do
-  /// With answers as they have been so far, on which methods agree; and if no two answers agree and
-  /// all are as long as they may be.
+  std::vector<OfModel> models;  ///< models with work to do
+  /// Expected, if methods' answers agree and have their usual lengths; and the maximum, if no two
+  /// answers agree and all have their maximum length.
   std::size_t total = 0, at_most = 0;
 
   PlannedMemory() = default;
-  /// process: bytes.  workers: of each model.
+  /// process: bytes. workers: number for each model.
   PlannedMemory(const Plan& plan, const PlanCost& cost, std::span<const int> workers,
                 std::size_t process);
 };
 
-/// --power: how many dialogues tell a difference of `points` apart, by what a store has.
+/// --power: the number of dialogues at which a difference of `points` is detected, estimated from a
+/// store.
 struct PlannedPower {
   struct OfTable {
     std::string title;
     std::vector<NeededOfEntry> entries;
   };
   double points = 0;
-  std::vector<OfTable> tables;  ///< that show differences
+  std::vector<OfTable> tables;  ///< tables that show differences
 
   PlannedPower(const Results& results, double points);
 };
@@ -51,10 +52,11 @@ struct PlannedRun {
   PlanCost cost;
   PlannedMemory memory;
   PlannedTime time;
-  std::size_t stored = 0, piloted = 0;  ///< dialogues with times in the store, and units run now
+  std::size_t stored = 0,
+              piloted = 0;  ///< dialogues with times in the store, and units run for the estimate
   std::optional<PlannedPower> power;
 
-  /// Adds a manifest that runs after these.
+  /// Adds a manifest that runs after the current ones.
   PlannedRun& operator+=(const PlannedRun& next);
 };
 

@@ -26,7 +26,7 @@ DType parse_dtype(const std::string& name, const char* option) {
   throw input_error("{}: found \"{}\", expected f32, f16 or bf16", option, printable(name));
 }
 
-/// Refuses names among `given` that are not among `known`.
+/// Rejects names in `given` that are not in `known`.
 void check_known(const std::map<std::string, std::string>& given,
                  const std::set<std::string>& known, const char* option, const char* what) {
   for (const auto& [name, path] : given) {
@@ -162,7 +162,7 @@ void ManifestOptions::add_to(CLI::App& command) {
 std::vector<Manifest> ManifestOptions::load(const std::vector<std::string>& paths) const {
   std::vector<Manifest> out;
   for (const std::string& path : paths) out.push_back(load_manifest(path));
-  sweep.check_names(out);  // before smoke runs take other datasets
+  sweep.check_names(out);  // before smoke runs replace the datasets
   if (smoke) {
     for (Manifest& manifest : out) manifest = smoke_manifest(manifest, sweep.locations());
   }
@@ -171,7 +171,7 @@ std::vector<Manifest> ManifestOptions::load(const std::vector<std::string>& path
 
 std::vector<std::string> select_experiments(const Store& store,
                                             const std::vector<std::string>& named) {
-  for (const std::string& name : named) store.manifest(name);  // refuses an unknown name
+  for (const std::string& name : named) store.manifest(name);  // throws for an unknown name
   return named.empty() ? store.experiments() : named;
 }
 

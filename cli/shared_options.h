@@ -16,7 +16,7 @@
 
 namespace turnbench {
 
-/// What --model takes where only a tokenizer is read.
+/// Help of --model for commands that read only a tokenizer.
 constexpr const char* kTokenizerModelHelp =
     "Hugging Face directory, its name below $TURNBENCH_MODELS or models/, or tiny; needs no "
     "weights";
@@ -27,7 +27,7 @@ struct CommonOptions {
   void add_to(CLI::App& command);
 };
 
-/// --model, --dtype, --kv-dtype, --threads, --device, --memory-limit: how one model is loaded.
+/// --model, --dtype, --kv-dtype, --threads, --device, --memory-limit: loading of one model.
 struct ModelOptions {
   std::string model, dtype = "auto", kv_dtype = "f32", device = "auto";
   int threads = 0;
@@ -44,31 +44,32 @@ struct LoadedModel {
 };
 LoadedModel load_model(const ModelOptions& options);
 
-/// --template, --system: how a conversation becomes a prompt.
+/// --template, --system: rendering of a conversation as a prompt.
 struct ConversationOptions {
   std::string chat_template = "auto", system;
-  std::string place = "--template";  ///< of `chat_template`, in messages
-  std::filesystem::path folder;      ///< that its file may be relative to
+  std::string place = "--template";  ///< name of `chat_template`'s place in messages
+  std::filesystem::path
+      folder;  ///< directory against which a relative path of the template is resolved
   CLI::Option* add_template_to(CLI::App& command);
   CLI::Option* add_system_to(CLI::App& command);
-  /// The template that --template says: a known name, a file, or the model's own.
+  /// The template of --template: a known name, a file, or the model's own.
   ChatTemplate open(const Tokenizer& tokenizer, const std::string& model) const;
 };
 
-/// "512,2048" as numbers from `min` on.
+/// Parses "512,2048" as numbers of at least `min`.
 /// @throws Error (input) naming the option.
 std::vector<int> number_list(const std::string& text, const char* option, int min);
 
 /// The tokenizer of --model, whose weights may be missing.
 Tokenizer open_model_tokenizer(const std::string& model);
 
-/// Parses the values NAME=DIR of an option.
+/// Parses values of the form NAME=DIR.
 /// @throws Error (input) for values of another form and repeated names.
 std::map<std::string, std::string> parse_name_values(const std::vector<std::string>& given,
                                                      const char* option);
 
-/// --model NAME=DIR, --data NAME=DIR, --workers, --threads, --device, --memory-limit: how a sweep
-/// runs.
+/// --model NAME=DIR, --data NAME=DIR, --workers, --threads, --device, --memory-limit: settings of a
+/// sweep's run.
 struct SweepOptions {
   std::vector<std::string> models, data;
   std::string device = "auto";
@@ -76,12 +77,12 @@ struct SweepOptions {
   std::size_t memory_limit_mib = 0;
   void add_to(CLI::App& command);
   Locations locations() const;
-  /// @throws Error (input) if --model or --data names what none of the manifests has.
+  /// @throws Error (input) if --model or --data has a name that is in none of the manifests.
   void check_names(std::span<const Manifest> manifests) const;
   RunOptions run_options() const;
 };
 
-/// --limit, --smoke and SweepOptions: how a manifest file is run.
+/// --limit, --smoke and SweepOptions: settings of a manifest's run.
 struct ManifestOptions {
   std::size_t limit = 0;  ///< dialogues of each dataset; 0: all
   bool smoke = false;

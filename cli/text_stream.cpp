@@ -5,12 +5,12 @@
 namespace turnbench {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // for bytes that make no character
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // for bytes that do not form a character
 
 }  // namespace
 
 std::string TextStream::next() const {
-  // A decoder treats the first token otherwise, and a byte by those before it.
+  // The decoding of the first token differs, and that of a byte depends on the preceding ones.
   const std::span<const int> all = std::span(tokens_).subspan(begin_);
   const std::string before = tokenizer_.decode(all.first(end_ - begin_), true),
                     now = tokenizer_.decode(all, true);

@@ -8,8 +8,8 @@
 
 namespace turnbench {
 
-/// Decodes an answer token by token.  What it returns is together what `Tokenizer::decode` makes of
-/// all tokens.
+/// Decodes an answer token by token.  The concatenated results equal `Tokenizer::decode` of all
+/// tokens.
 class TextStream {
  public:
   /// The tokenizer must outlive it.
@@ -17,11 +17,11 @@ class TextStream {
 
   /// The text that this token completes; empty if it ends within a character.
   std::string add(int token);
-  /// The text of the tokens that completed none.
+  /// The text of the remaining tokens, which end within a character.
   std::string finish();
 
  private:
-  /// The text of the tokens from `end_` on, which the ones before it decide too.
+  /// The text of the tokens from `end_` on, which also depends on the preceding tokens.
   std::string next() const;
 
   const Tokenizer& tokenizer_;

@@ -1,8 +1,8 @@
-# Sets TURNBENCH_HAS_CUDA as TURNBENCH_CUDA says, and enables the language CUDA where it is true.
+# Sets TURNBENCH_HAS_CUDA according to TURNBENCH_CUDA, and enables the language CUDA if it is true.
 
 set(TURNBENCH_HAS_CUDA OFF)
 if(TURNBENCH_CUDA STREQUAL "AUTO")
-  # A sanitizer finds the kernels' mistakes in the emulation of the tests.
+  # Sanitizers check the kernels in the emulation of the tests.
   if(NOT TURNBENCH_SANITIZE)
     find_package(CUDAToolkit 12 QUIET)
     if(TARGET CUDA::cublasLt)
@@ -22,10 +22,10 @@ elseif(TURNBENCH_CUDA)
 endif()
 
 if(TURNBENCH_HAS_CUDA)
-  # The program then needs only a driver on the machine where it runs, not the toolkit's libcudart.
+  # The program then needs only a driver at run time, not the toolkit's libcudart.
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    # Machine code for A100 (and other 8.x) and H100 (H200), and PTX for later cards.
+    # Machine code for A100 (and other 8.x) and H100 (H200), and PTX for later GPUs.
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
   endif()
   enable_language(CUDA)
@@ -36,7 +36,7 @@ if(TURNBENCH_HAS_CUDA)
 endif()
 
 # The kernels (.cu) of a folder, in two units of every second file each: headers take most of nvcc's
-# time, and CMake unites no CUDA files before 3.31.
+# time, and CMake has unity builds for CUDA only since 3.31.
 function(turnbench_kernels out folder)
   file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cu)
   if(TURNBENCH_UNITY)
@@ -55,7 +55,7 @@ function(turnbench_kernels out folder)
   set(${out} ${kernels} PARENT_SCOPE)
 endfunction()
 
-# A library of a folder's kernels and of what the host does for them (.cpp).  Its property
+# A library of a folder's kernels and of its host code (.cpp).  Its property
 # TURNBENCH_KERNEL_REPORTS lists the reports of the kernels' resources (see kernel_report.sh).
 function(turnbench_cuda_library name folder)
   turnbench_kernels(kernels ${folder})
@@ -73,7 +73,7 @@ function(turnbench_cuda_library name folder)
   set(warnings -Wall -Wextra -ffp-contract=off $<$<BOOL:${TURNBENCH_WERROR}>:--Werror=all-warnings>)
   target_compile_options(turnbench_${name} PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;${warnings}>")
-  # Else the package is half constexpr under this compiler.
+  # Otherwise the package is only partly constexpr under this compiler.
   target_compile_definitions(turnbench_${name} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
 endfunction()

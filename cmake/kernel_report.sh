@@ -2,7 +2,7 @@
 # Compiles a CUDA source and keeps the resources of its kernels:
 #   kernel_report.sh FOLDER COMPILER ARGUMENTS... -o OBJECT
 # FOLDER/<name of OBJECT>.txt receives the path of the object, the bounds of __launch_bounds__ from
-# the PTX, and what ptxas reports of each kernel.  Other messages go to stderr.
+# the PTX, and ptxas' report for each kernel.  Other messages go to stderr.
 set -u
 folder=$1
 shift
@@ -16,7 +16,7 @@ kept=$folder/$name.kept
 mkdir -p "$kept"
 trap 'rm -rf "$kept"' EXIT
 
-# -Xptxas=-v would be passed on to the driver with the PTX of the object.
+# -Xptxas=-v would be embedded in the object's PTX and passed to the driver.
 "$@" --resource-usage --keep --keep-dir "$kept" 2> "$kept/messages"
 status=$?
 report='^ptxas info|^ +[0-9]+ bytes stack frame'

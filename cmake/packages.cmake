@@ -1,6 +1,6 @@
 # Packages: the system's, or those of a folder that `make gpu-deps` prepares for machines without
-# them.  The folder has headers (include/), shared libraries with all that they need (lib/), and
-# GoogleTest's sources (googletest/); from it the core and the methods are built, with their tests.
+# them.  The folder has headers (include/), shared libraries with their dependencies (lib/), and
+# GoogleTest's sources (googletest/); the core, the methods and their tests can be built from it.
 
 find_package(Threads REQUIRED)
 if(NOT TURNBENCH_PACKAGES)
@@ -19,7 +19,7 @@ if(NOT TURNBENCH_PACKAGES)
   return()
 endif()
 
-# The libraries need each other: only an rpath of the old kind is theirs too.
+# The libraries depend on each other, and only the old kind of rpath applies to dependencies too.
 add_link_options(-Wl,--disable-new-dtags)
 
 function(turnbench_package name)

@@ -1,7 +1,7 @@
-# turnbench_source_state(target): links source_state() into `target`, the hashes of the sources that
-# the program is built from.  A tool of tools/source_hashes/ writes it, at every build, when it has
-# changed.  The tool runs during the build: it is compiled by the compiler of the machine that builds,
-# without the flags, sanitizers and instruction sets of the program.
+# turnbench_source_state(target): links source_state() into `target`, the hashes of the sources of
+# the program.  A tool of tools/source_hashes/ regenerates it at every build if it has changed.  The
+# tool runs during the build: it is compiled for the build machine, without the flags, sanitizers
+# and instruction sets of the program.
 if(CMAKE_CROSSCOMPILING)
   find_program(TURNBENCH_HOST_CXX NAMES c++ g++ clang++ NO_CMAKE_FIND_ROOT_PATH REQUIRED
     DOC "The C++ compiler of the machine that builds")

@@ -13,7 +13,8 @@ enum class ErrorKind {
   kInput,    ///< wrong usage or invalid input: exit code 2
   kRuntime,  ///< a failure while running: exit code 1
   kMemory,   ///< not enough memory: recorded as out of memory, exit code 1
-  kDevice,   ///< a device that does nothing more in this process, as after an illegal access
+  kDevice,  ///< a device that is unusable for the rest of the process, for example after an illegal
+            ///< access
 };
 
 /// The one exception type of the project; `what()` is one line for the user.

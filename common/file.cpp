@@ -26,7 +26,7 @@ constexpr std::size_t kMaxUnpackedLine = 64 << 20;  // a small archive may hold 
                     std::strerror(errno));
 }
 
-/// A file descriptor that closes itself.
+/// A file descriptor that is closed on destruction.
 class Descriptor {
  public:
   explicit Descriptor(const std::filesystem::path& path) : fd_(open(path.c_str(), O_RDONLY)) {
@@ -77,7 +77,7 @@ void write_all(int fd, std::string_view content, const std::filesystem::path& pa
   }
 }
 
-/// The descriptor of stdout or stderr if that is what a file is; otherwise -1.
+/// The descriptor of stdout or stderr if the file is one of them; otherwise -1.
 int standard_stream(const struct stat& file) {
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat info {};
@@ -87,9 +87,9 @@ int standard_stream(const struct stat& file) {
   return -1;
 }
 
-/// Where a chain of symbolic links ends, also one that leads to a file that is not there yet.
+/// The target of a chain of symbolic links, even if it does not exist yet.
 std::filesystem::path followed(const std::filesystem::path& path) {
-  constexpr int kLongest = 40;  // as the kernel's
+  constexpr int kLongest = 40;  // the kernel's limit
   std::filesystem::path out = path;
   std::error_code ignored;
   for (int i = 0; std::filesystem::is_symlink(out, ignored); ++i) {
@@ -102,12 +102,12 @@ std::filesystem::path followed(const std::filesystem::path& path) {
   return out;
 }
 
-/// Cuts what `read_some(data, size)` gives, until it gives nothing, into lines.  `keep(size,
-/// number)` may refuse a line that has not ended after so many bytes.
+/// Splits the output of `read_some(data, size)` into lines, until it returns nothing.  `keep(size,
+/// number)` may reject a line that has no end yet after `size` bytes.
 template <typename ReadSome, typename Keep>
 void cut_lines(ReadSome read_some, Keep keep,
                const std::function<void(std::string_view, std::size_t)>& line) {
-  std::string buffer;  // [0, used) is text not yet handed on
+  std::string buffer;  // [0, used) is text not yet passed to `line`
   std::size_t used = 0, number = 0;
   for (;;) {
     buffer.resize(used + kBlock);
@@ -162,7 +162,7 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
   if (exists && S_ISDIR(info.st_mode))
     throw input_error("{}: found a directory, expected a file", path.string());
   if (const int stream = exists ? standard_stream(info) : -1; stream >= 0) {
-    std::fflush(nullptr);  // what was printed before comes first
+    std::fflush(nullptr);  // earlier output comes first
     return write_all(stream, content, path);
   }
   if (exists && !S_ISREG(info.st_mode)) {

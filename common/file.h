@@ -12,9 +12,9 @@
 
 namespace turnbench {
 
-/// True if there is a file, a directory or a regular file at a path.  Links are followed.  Returns
-/// false instead of an error where the system cannot look: a name that is too long, or a directory
-/// without permission to enter.
+/// Whether a path exists, is a directory, or is a regular file.  Links are followed.  Where the
+/// system cannot look (a name that is too long, a directory without permission to enter), the
+/// answer is false instead of an error.
 bool path_exists(const std::filesystem::path& path);
 bool directory_exists(const std::filesystem::path& path);
 bool regular_file_exists(const std::filesystem::path& path);
@@ -26,25 +26,25 @@ std::vector<std::filesystem::path> list_directory(const std::filesystem::path& d
 /// @throws Error (input), with the path and the reason, if it cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
-/// Writes a temporary file beside `path` and renames it, so that readers never see half a file. If
-/// writing fails, nothing is left behind.  Follows links.  Devices, pipes and the files behind
-/// stdout and stderr are written in place.
+/// Writes a temporary file in the same directory and renames it to `path`, so that readers never
+/// see a partial file.  If writing fails, the temporary file is removed.  Follows links.  Devices,
+/// pipes and the files that stdout and stderr refer to are written in place.
 /// @throws Error if `path` is a directory or cannot be written.
 void write_file(const std::filesystem::path& path, std::string_view content);
 /// True if `write_file` would replace an existing file.
 bool is_replaceable(const std::filesystem::path& path);
 
 /// Calls `visit(line, number)` for each line, without its line end; numbers start at 1.  Reads in
-/// blocks: memory is needed for the longest line only.  `path` may lead into a zip archive
+/// blocks: only the longest line must fit in memory.  `path` may lead into a zip archive
 /// (DIR/data.zip/data/qasper.jsonl); lines there have at most 64 MiB.
 /// @throws Error (input) if the file cannot be read.
 void for_each_line(const std::filesystem::path& path,
                    const std::function<void(std::string_view, std::size_t)>& visit);
 
 /// Finds a directory of the project: `name` in the working directory, and in the parent of the
-/// directory that holds the program.  Those that are there, each once.
+/// directory that contains the program.  Returns the existing ones without duplicates.
 std::vector<std::filesystem::path> project_directories(const std::filesystem::path& name);
-/// The first of them; empty if there is none.
+/// The first of `project_directories`; empty if there is none.
 std::filesystem::path project_directory(const std::filesystem::path& name);
 
 /// A read-only memory map of a file, unmapped when destroyed.

@@ -157,7 +157,7 @@ std::int64_t JsonView::get_integer(const std::string& key, std::int64_t fallback
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string_view>& known) {
-  // Half of the letters are to be right: "h2o" is not what "foo" was meant to be.
+  // At least half of the letters must agree: "h2o" is not a misspelling of "foo".
   std::size_t best = std::max<std::size_t>(1, name.size() / 2) + 1;
   std::string out;
   for (std::string_view candidate : known) {

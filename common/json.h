@@ -16,8 +16,8 @@ using OrderedJson = nlohmann::ordered_json;
 /// deeper than 256.
 Json parse_json(std::string_view text, const std::string& source);
 
-/// A value in a parsed document, with its path.  Every error names the file, the path, what was
-/// found and what was expected.  Cheap to copy.  The document must outlive the view.
+/// A value in a parsed document, with its path.  Every error names the file, the path, the found
+/// value and the expected one.  Cheap to copy.  The document must outlive the view.
 class JsonView {
  public:
   JsonView(const Json& value, std::string source, std::string path = "");
@@ -79,8 +79,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string_vi
 /// near, "one of: " and all of them.
 std::string nearest_or_all(std::string_view name, const std::vector<std::string_view>& known);
 
-/// The same of names too many for a line: if none is near, the command that lists them.  what:
-/// "datasets", as `turnbench list` takes it.
+/// As `nearest_or_all`, for sets of names that are too large for one line: if no name is near, the
+/// message gives the command that lists them.  `what` is the argument of `turnbench list`, such as
+/// "datasets".
 std::string nearest_or_listed(std::string_view name, const std::vector<std::string_view>& known,
                               std::string_view what);
 

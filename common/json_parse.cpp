@@ -14,10 +14,10 @@ namespace {
 
 constexpr int kMaxDepth = 256;
 
-/// The number of bytes at the start of `text` that stand for themselves in a string.
+/// The number of bytes at the start of `text` that need no unescaping in a string.
 std::size_t plain_prefix(std::string_view text) {
   constexpr std::uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
-  // The lowest byte that is less than n, if any is, has its high bit set; n is at most 0x80.
+  // The lowest byte that is less than n has its high bit set, if there is one; n is at most 0x80.
   const auto below = [](std::uint64_t bytes, std::uint64_t n) {
     return (bytes - n * kOnes) & ~bytes & kHighs;
   };
@@ -122,7 +122,7 @@ class Parser {
     return true;
   }
 
-  /// A comma, or the bracket.
+  /// Consumes a comma (true) or the closing bracket (false).
   bool goes_on(char bracket) {
     if (ends_with(bracket)) return false;
     take(',');
@@ -148,7 +148,7 @@ class Parser {
     return out;
   }
 
-  /// What stands behind a backslash.
+  /// Reads the characters after a backslash.
   void take_escape(std::string& out) {
     constexpr std::string_view kLetters = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
     if (const std::size_t which = kLetters.find(next()); which != std::string_view::npos) {
@@ -164,7 +164,7 @@ class Parser {
       if (low < 0xDC00 || low >= 0xE000) fail(start);
       c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
     }
-    if (c >= 0xD800 && c < 0xE000) fail(start);  // half of a pair
+    if (c >= 0xD800 && c < 0xE000) fail(start);  // half of a surrogate pair
     append_utf8(out, c);
   }
 
@@ -208,7 +208,7 @@ class Parser {
     if (whole && number.front() != '-' && read_as<std::uint64_t>(number, out)) return;
     if (whole && number.front() == '-' && read_as<std::int64_t>(number, out)) return;
     if (read_as<double>(number, out)) return;
-    // Too large or too small; the latter is zero or nearly so.
+    // Overflow or underflow; an underflow gives zero or nearly zero.
     std::istringstream stream{std::string(number)};
     stream.imbue(std::locale::classic());
     double value = 0;
@@ -244,14 +244,14 @@ class Parser {
     ++at_;
   }
 
-  /// The byte that is read next; '\0', which stands nowhere in JSON, at the end.
+  /// The next byte; '\0', which is not valid in JSON, at the end.
   char next() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
   void skip_space() {
     while (next() == ' ' || next() == '\n' || next() == '\r' || next() == '\t') ++at_;
   }
 
-  /// Line and column, both from 1, of a byte; only the column where all is one line.
+  /// Line and column of a byte, both from 1; only the column if the text has one line.
   std::string place(std::size_t offset) const {
     const std::string_view before = text_.substr(0, offset);
     const std::size_t newline = before.rfind('\n');

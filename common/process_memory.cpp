@@ -21,7 +21,7 @@ std::size_t peak_resident_bytes() {
     std::size_t kibibytes = 0;
     if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
   }
-  rusage usage{};  // elsewhere; on Linux it counts what the process was before it became this one
+  rusage usage{};  // other systems; on Linux, ru_maxrss includes the process image before exec
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }

@@ -54,7 +54,7 @@ std::vector<std::string_view> runs(std::string_view text, Predicate member) {
   return out;
 }
 
-/// The digits at `text[i]`, a point and more digits, each part where it is there; `i` moves behind.
+/// The digits at `text[i]`, a point and more digits, each if present; `i` moves past them.
 std::string take_number(std::u32string_view text, std::size_t& i) {
   const auto digit = [&](std::size_t at) {
     return at < text.size() ? decimal_digit(text[at]) : -1;
@@ -94,7 +94,7 @@ bool is_word(char32_t c) {
 int decimal_digit(char32_t c) {
   if (c < 0x80) return c >= '0' && c <= '9' ? static_cast<int>(c - '0') : -1;
   if (category(c) != UTF8PROC_CATEGORY_ND) return -1;
-  // Digits stand in blocks of ten that begin with zero; several blocks may follow each other.
+  // Digits form blocks of ten that begin with zero; several blocks may be adjacent.
   int before = 0;
   while (category(c - before - 1) == UTF8PROC_CATEGORY_ND) ++before;
   return before % 10;
@@ -249,7 +249,7 @@ std::optional<double> parse_float(std::string_view text) {
 
 double round_decimal(double value, int digits) {
   if (!std::isfinite(value)) return value;
-  // 309 digits before the point, a sign, the point, and the digits asked for.
+  // 309 digits before the point, a sign, the point, and the requested digits
   std::array<char, 400> text;
   const char* end =
       std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits)

@@ -34,7 +34,7 @@ std::string_view strip(std::string_view text);
 /// `part in text`
 bool contains(std::string_view text, std::string_view part);
 
-/// `text.find(part)`, or npos.  Linear time, which `std::string_view::find` does not promise.
+/// `text.find(part)`, or npos.  Linear time, which `std::string_view::find` does not guarantee.
 std::size_t find(std::string_view text, std::string_view part);
 
 /// `str.replace`: left to right; replaced text is not searched again.

@@ -22,7 +22,7 @@ std::size_t valid_utf8_prefix(std::string_view text);
 void require_utf8(std::string_view text, std::string_view source);
 
 /// A copy in which each ill-formed sequence is replaced by U+FFFD, by the Unicode Standard's
-/// "substitution of maximal subparts", as decoders of other languages do it.
+/// "substitution of maximal subparts", as in other languages' decoders.
 std::string replace_invalid_utf8(std::string_view text);
 
 /// Decodes the code point at `text[offset]` and advances `offset` past it.  An ill-formed byte
@@ -47,7 +47,7 @@ std::string to_utf8(std::u32string_view code_points);
 /// A copy for one-line messages: control characters and ill-formed bytes are written as \xNN.
 std::string printable(std::string_view text);
 
-/// At most `max` bytes of `text`, cut between characters; "..." marks that something was cut.
+/// At most `max` bytes of `text`, cut between characters; "..." marks a cut.
 std::string shorten(std::string_view text, std::size_t max);
 
 std::vector<std::string> split(std::string_view text, std::string_view separator);

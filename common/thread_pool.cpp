@@ -12,12 +12,12 @@ namespace turnbench {
 namespace {
 
 // A decode step forks and joins hundreds of times, a few tens of microseconds apart: a thread spins
-// that long before it sleeps.
+// for about this time before it sleeps.
 constexpr auto kSpin = std::chrono::microseconds(60);
-// Spinning fails time after time where another program has the processor of the thread that is
-// waited for, and then keeps that program from a second one.
-constexpr int kFailures = 3;      // waits, after which there are 2^failures without spinning,
-constexpr int kMostFailures = 8;  // and no more than of so many
+// If another program occupies the processor of the awaited thread, spinning fails repeatedly, and
+// in addition takes a second processor from that program.
+constexpr int kFailures = 3;      // consecutive failures, after which 2^failures waits do not spin
+constexpr int kMostFailures = 8;  // upper limit of this exponent
 
 }  // namespace
 
@@ -54,7 +54,7 @@ int available_processors() {
 
 ThreadPool::ThreadPool(int threads) {
   if (threads <= 0) threads = available_processors();
-  // More threads than processors: a spinning one would keep a working one out.
+  // With more threads than processors, a spinning thread would displace a working one.
   const Spinner spinner(threads <= available_processors());
   spinner_ = spinner;
   for (int worker = 1; worker < threads; ++worker) {
@@ -77,7 +77,7 @@ void ThreadPool::run_tasks(int worker) {
       (*task_)(i, worker);
     }
   } catch (...) {
-    next_.store(count_, std::memory_order_relaxed);  // the rest of the tasks is not started
+    next_.store(count_, std::memory_order_relaxed);  // remaining tasks are not started
     std::lock_guard lock(mutex_);
     if (!error_) error_ = std::current_exception();
   }

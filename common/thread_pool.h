@@ -31,23 +31,23 @@ class ThreadPool {
   /// @throws Error (runtime) if the team already runs a loop.
   void parallel_for(std::size_t count,
                     const std::function<void(std::size_t task, int worker)>& task);
-  /// The same without the restriction to one loop: if the team already runs one, the calling thread
-  /// runs all tasks itself.  May be called from several threads and from tasks of this pool.
+  /// As `parallel_for`, but may be called from several threads and from tasks of this pool: if the
+  /// team already runs a loop, the calling thread runs all tasks itself.
   void parallel_for_if_free(std::size_t count, const std::function<void(std::size_t task)>& task);
 
  private:
-  /// Waits for a short time without sleeping, if that has been worth it of late.
+  /// Spins for a short time before a thread sleeps, unless spinning has recently been in vain.
   class Spinner {
    public:
     explicit Spinner(bool may_spin = true) : may_spin_(may_spin) {}
-    /// True as soon as condition() is; false when it is time to sleep.
+    /// Returns true as soon as condition() is true; false when the thread should sleep.
     template <typename Condition>
     bool until(const Condition& condition);
 
    private:
     bool may_spin_;
-    int failures_ = 0;  ///< one after the other
-    int rest_ = 0;      ///< waits to come without spinning
+    int failures_ = 0;  ///< consecutive failures
+    int rest_ = 0;      ///< number of further waits without spinning
   };
 
   void work(int worker, Spinner spinner);
@@ -55,7 +55,7 @@ class ThreadPool {
   /// Runs a loop.  The caller has reserved the team; this frees it.
   void run_team(std::size_t count, const std::function<void(std::size_t, int)>& task);
 
-  Spinner spinner_;  ///< of the thread that runs the loop
+  Spinner spinner_;  ///< for the thread that runs the loop
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;

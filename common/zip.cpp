@@ -49,7 +49,7 @@ ZipMember::ZipMember(const Place& place)
   auto* archive = static_cast<zip_t*>(archive_.get());
   zip_stat_t info;
   const bool known = zip_stat(archive, place.member.c_str(), 0, &info) == 0;
-  // Others unpack far more from a small archive, and may ask for gigabytes before they begin.
+  // Other methods have far higher compression ratios, and may allocate gigabytes at the start.
   if (known && info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE) {
     throw input_error("{}: found compression method {}, expected a stored or deflated file", path_,
                       info.comp_method);

@@ -9,7 +9,7 @@
 
 namespace turnbench {
 
-/// Reads one file of a zip archive as a stream, unpacking it on the way.
+/// Reads one file of a zip archive as a stream, decompressing it on the way.
 class ZipMember {
  public:
   /// The two parts of a path like DIR/data.zip/data/qasper.jsonl: the archive DIR/data.zip and its

@@ -8,24 +8,27 @@
 
 namespace turnbench {
 
-/// The most words and punctuation marks of a generated dataset, which is held in memory.
+/// Maximum number of words and punctuation marks of a generated dataset, which is kept in memory.
 constexpr std::size_t kMaxGeneratedWords = 500'000'000;
 
-/// How the dialogues of a dataset are built or generated.
+/// Options for building or generating the dialogues of a dataset.
 struct BuildOptions {
   int turns = 0;  ///< 0: the dataset's default
   std::uint64_t seed = 0;
   /// Number of dialogues; 0: the dataset's default.  A larger limit only adds dialogues.
   std::size_t limit = 0;
   int length = 0;  ///< of a generated dialogue, in words and punctuation marks; 0: the default
-  /// Depth of the needle in its turn's text, in percent; without a value it is drawn for each.
+  /// Depth of the needle in its turn's text, in percent; without a value it is drawn for each
+  /// needle.
   std::optional<double> depth = std::nullopt;
-  /// The names of the fields in a custom file, by our names (see custom.h).
+  /// Renames the fields of a custom file: our name -> its name in the file (see custom.h).
   std::map<std::string, std::string> fields = {};
   bool official_prompts = false;  ///< LongBench's prompts, from dataset2prompt.json
-  bool reuse_records = true;  ///< false: each record is in one dialogue only; there may be fewer
+  /// False: each record is in at most one dialogue, and there may be fewer dialogues.
+  bool reuse_records = true;
   std::size_t max_irrelevant_paragraphs = 3;  ///< per turn of mt-TASK
-  std::size_t max_irrelevant_length = 400;  ///< per turn of mt-TASK; words, characters for Chinese
+  /// Per turn of mt-TASK; in words, for Chinese in characters.
+  std::size_t max_irrelevant_length = 400;
 };
 
 /// Checks the options of a generator whose defaults are filled in.  `name` is the dataset's.

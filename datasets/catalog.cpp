@@ -25,10 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kGeneratedTurns = 3;      // of the multi-turn variants of generated sets
-constexpr int kGeneratedLength = 4000;  // of their dialogues
+constexpr int kGeneratedTurns = 3;      // for the multi-turn variants of generated sets
+constexpr int kGeneratedLength = 4000;  // for their dialogues
 constexpr std::size_t kGeneratedDialogues = 100;
-constexpr int kMostTinyTurns = 3;  // of tiny-* where nothing is said: two and three in turn
+constexpr int kMostTinyTurns = 3;  // of tiny-* by default: alternately two and three
 
 void require_one_turn(const std::string& name, const BuildOptions& options) {
   if (options.turns <= 1) return;
@@ -36,13 +36,14 @@ void require_one_turn(const std::string& name, const BuildOptions& options) {
                     name);
 }
 
-/// Official evaluation keeps the first line of an answer to a few-shot prompt.
+/// Official evaluation uses only the first line of an answer to a few-shot prompt.
 std::string postprocess_of(const LongBenchTask& task) {
   return task.kind == "few-shot" ? "first_line" : "none";
 }
 
-/// LoopServe's metrics where they differ from LongBench's: its Rouge-L is recall, and TREC counts
-/// right answers.  Its table lists accuracy for SAMSum, which has no labels: Rouge-L too.
+/// LoopServe's metrics, which partly differ from LongBench's: its Rouge-L is recall, and TREC
+/// counts right answers.  Its table lists accuracy for SAMSum, which has no labels, so Rouge-L is
+/// used here.
 std::string multi_turn_metric(const LongBenchTask& task) {
   if (task.kind == "summary" || task.name == "samsum") return "rouge_l_recall";
   return task.name == "trec" ? "accuracy" : std::string(task.metric);
@@ -74,7 +75,7 @@ Dataset tiny(TinyTask task, const std::string& description) {
           .load = load};
 }
 
-/// A generated set in both forms: NAME of one turn and mt-NAME of several.
+/// A generated set in both forms: NAME with one turn and mt-NAME with several.
 void add_generated(std::vector<Dataset>& out, const Dataset& common, const auto& generate) {
   for (const bool several : {false, true}) {
     Dataset dataset = common;

@@ -11,22 +11,23 @@
 
 namespace turnbench {
 
-/// A named source of dialogues, and which build options it has.
+/// A named source of dialogues, and its build options.
 struct Dataset {
   std::string name;
   std::string description;  ///< one line
   std::string task;         ///< kind: qa, summary, few-shot, synthetic, code, ...
   std::string metric;
   std::string postprocess = "none";     ///< applied to an answer before it is scored
-  std::string collection = "";          ///< the collection that its files belong to, or empty
+  std::string collection = "";          ///< the collection to which its files belong, or empty
   std::vector<std::string> files = {};  ///< possible paths of its file in the collection
   int turns = 1;                        ///< the default; 0: as many as each record has
   bool needs_source = false;            ///< it is read from files
   bool takes_source = false;            ///< it can be read from files; otherwise it is generated
   bool has_length = false;              ///< it is generated, and its length can be chosen
-  int min_turn_length = 0;  ///< if `has_length`: words and punctuation marks of a turn at least
-  bool has_depth = false;   ///< the depth of the needle can be chosen
-  bool has_fields = false;  ///< the fields of its files can have other names
+  /// If `has_length`: minimum number of words and punctuation marks of a turn.
+  int min_turn_length = 0;
+  bool has_depth = false;             ///< the depth of the needle can be set
+  bool has_fields = false;            ///< the fields of its files can have other names
   bool has_official_prompts = false;  ///< its files may come with official prompts
   std::function<std::vector<Dialogue>(const std::filesystem::path& source, const BuildOptions&)>
       load = nullptr;
@@ -44,7 +45,7 @@ bool has_file(const Dataset& dataset, const std::filesystem::path& source);
 const Dataset& find_dataset(std::string_view name, const std::string& where);
 
 /// The dialogues of a dataset, with the questions at the end.  `source` is a file or a directory,
-/// empty for datasets that need none.
+/// or empty for datasets that need none.
 /// @throws Error (input) for options that the dataset does not have (a source, a length, a depth,
 /// names of fields, official prompts, several turns).
 std::vector<Dialogue> load_dialogues(std::string_view name, const std::filesystem::path& source,

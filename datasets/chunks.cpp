@@ -29,7 +29,7 @@ std::vector<Chunk> cut_at_random(const SourceDocument& document, std::size_t par
                                  Random& random) {
   const std::size_t n = document.paragraphs.size();
   const std::size_t least = std::max<std::size_t>(1, n / (2 * parts));
-  std::vector<std::size_t> shares;  // of what the least shares leave, as cuts in ascending order
+  std::vector<std::size_t> shares;  // cuts, ascending, of the paragraphs beyond the minimum shares
   for (std::size_t i = 1; i < parts; ++i) shares.push_back(random.below(n - least * parts + 1));
   std::sort(shares.begin(), shares.end());
   std::vector<Chunk> out;

@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kCustomAnswerTokens = 64;  // unless the file says something else
+constexpr int kCustomAnswerTokens = 64;  // default of the file's option
 
 const std::vector<std::string_view>& known_fields() {
   static const std::vector<std::string_view> known = {
@@ -21,7 +21,7 @@ const std::vector<std::string_view>& known_fields() {
   return known;
 }
 
-/// Fields of a dialogue; all others are of a turn.
+/// Fields of a dialogue; all others belong to a turn.
 constexpr std::string_view kOfDialogue[] = {"id", "turns", "metric"};
 
 bool is_of_dialogue(std::string_view field) {
@@ -38,7 +38,7 @@ void check_names(const FieldNames& fields) {
   }
 }
 
-/// An object whose fields go by our names.
+/// An object whose fields are accessed by our names.
 class Fields {
  public:
   Fields(const JsonView& view, const FieldNames& names) : view_(view), names_(names) {}
@@ -62,8 +62,8 @@ class Fields {
   const FieldNames& names_;
 };
 
-/// Refuses fields that are known and would not be read: those of a turn beside `turns`, and those
-/// of a dialogue in a turn.
+/// Rejects known fields that would not be read: those of a turn next to `turns`, and those of a
+/// dialogue in a turn.
 void refuse_misplaced(const Fields& fields, bool in_turn) {
   for (const std::string_view ours : known_fields()) {
     const std::string name(ours);
@@ -73,7 +73,7 @@ void refuse_misplaced(const Fields& fields, bool in_turn) {
   }
 }
 
-/// Which of the file's own names have occurred in some line.
+/// Records which of the file's own names occur in some line.
 class Occurrences {
  public:
   explicit Occurrences(const FieldNames& names) : names_(names) {}
@@ -86,7 +86,7 @@ class Occurrences {
     for (const JsonView& turn : line.at(name).items()) see_object(turn);
   }
 
-  /// @throws Error (input) for a name that stands for one of ours and is in no line.
+  /// @throws Error (input) for a renamed field that occurs in no line.
   void require_all(const std::filesystem::path& file) const {
     for (const auto& [ours, theirs] : names_) {
       if (seen_.contains(theirs)) continue;
@@ -129,7 +129,7 @@ std::vector<Paragraph> paragraphs_of(const JsonView& context, std::size_t turn) 
 Turn turn_of(const Fields& fields, std::size_t number, std::set<std::string>& sources) {
   Turn turn;
   turn.instruction = fields.text("instruction");
-  // Our own files call the list of paragraphs by its plural.
+  // Files of `to_json_line` use the plural for the list of paragraphs.
   const std::string context = fields.has("context") ? "context" : "contexts";
   if (fields.has(context)) turn.contexts = paragraphs_of(fields.at(context), number);
   turn.question = fields.at("question").as_string();

@@ -20,7 +20,7 @@ using FieldNames = std::map<std::string, std::string>;
 /// - `instruction`, `position`, `classes`, `relevance`, `gold`, `has_gold`, `max_new_tokens` as in
 ///   dialogue_io.h.  Without `relevance` all paragraphs of the turn are relevant.
 /// A line also has `id` (default: its number) and `metric` (default: qa_f1).  `fields` renames any
-/// of these.  Other fields are ignored.  Also reads what `to_json_line` writes.
+/// of these.  Other fields are ignored.  Files of `to_json_line` can be read as well.
 /// @throws Error (input), with file, line and field, for missing fields and wrong types, and for
 /// unknown names in `fields`.
 std::vector<Dialogue> read_custom(const std::filesystem::path& file, const FieldNames& fields,

@@ -25,7 +25,7 @@ enum class Layout {
 
 std::string_view name_of(Layout layout);
 
-/// A piece of context that dataset builders never split, and where it comes from.
+/// A piece of context that dataset builders never split, and its source.
 struct Paragraph {
   std::string source;  ///< name of the document or part; `Turn::relevance` refers to it
   std::string text;
@@ -40,14 +40,15 @@ struct Turn {
   Layout layout = Layout::kPieces;
   std::vector<std::string> references;
   std::vector<std::string> classes;  ///< all labels of a classification task
-  /// The sources that the answer comes from, of this and of earlier turns.
+  /// The sources, in this and in earlier turns, that the answer depends on.
   std::vector<std::string> relevance;
-  std::string gold;  ///< the answer in the history if `answers` is `gold`; empty: first reference
-  bool has_gold = true;  ///< false: the references are no answers, and there is no gold one
+  std::string
+      gold;  ///< the answer in the history if `answers` is `gold`; empty: the first reference
+  bool has_gold = true;  ///< false: the references are not answers, and there is no gold answer
   int max_new_tokens = 64;
 };
 
-/// Turns in order, and how their answers are scored.
+/// Turns in order, and the scoring of their answers.
 struct Dialogue {
   std::string id;       ///< unique within its dataset, the same for every position
   std::string dataset;  ///< `hotpotqa`, `mt-hotpotqa`, `tiny-fact`, ...
@@ -69,7 +70,7 @@ std::string gold_answer_text(const Turn& turn);
 /// the order of the pieces.
 void check_position(const Dialogue& dialogue, Position position);
 
-/// The position at which the questions of all turns stand; nullopt if they stand at several.
+/// The position of the questions of all turns; nullopt if they have several.
 std::optional<Position> common_position(std::span<const Dialogue> dialogues);
 
 /// The same dialogue with every question at `position`; throws as `check_position`.

@@ -17,7 +17,7 @@ namespace turnbench {
 /// "has_gold" where it is false.  The same dialogue gives the same bytes on every machine.
 std::string to_json_line(const Dialogue& dialogue);
 
-/// Parses such a line; `source` names it in messages.  Throws as `for_each_dialogue`.
+/// Parses a line of `to_json_line`; `source` names it in messages.  Throws as `for_each_dialogue`.
 Dialogue parse_dialogue(std::string_view line, const std::string& source);
 
 void write_dialogues(const std::filesystem::path& path, std::span<const Dialogue> dialogues);

@@ -23,15 +23,15 @@ DialogueStats dialogue_stats(std::span<const Dialogue> dialogues,
 /// One row of LoopServe's table 3.
 struct PublishedDataset {
   std::string_view name;  ///< as in the catalog, e.g. mt-hotpotqa
-  /// "|D|".  The paper's cell for TREC and SAMSum together is 199: TREC's scores in table 4 are, up
-  /// to rounding, means over two turns of 199 answers that are right or wrong.
+  /// "|D|".  The paper's cell for TREC and SAMSum together is 199: TREC's scores in table 4 equal,
+  /// up to rounding, means over two turns of 199 answers that are right or wrong.
   std::size_t dialogues = 0;
   int turns = 0;
   /// "Avg Token".  The paper does not name the tokenizer, or say whether the mean is per dialogue
   /// or per turn; the numbers are near the mean size of one LongBench record.
   double mean_tokens = 0;
-  /// As the paper names it.  For SAMSum the paper names accuracy, but its answers are no labels and
-  /// its scores in table 4 are no means of right and wrong: the catalog scores it by Rouge-L.
+  /// The paper's name.  For SAMSum the paper names accuracy, but its answers are not labels and its
+  /// scores in table 4 are not means of 0 and 1: the catalog uses Rouge-L.
   std::string_view metric;
 };
 

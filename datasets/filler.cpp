@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// {} is a word of the list that the template names in the same place.
+// {} is a word of the list in the same place.
 struct Template {
   std::string_view text;
   std::vector<std::span<const std::string_view>> slots;
@@ -56,7 +56,7 @@ const std::vector<Template>& templates() {
   return all;
 }
 
-/// The template with random words, no two alike.
+/// The template with random distinct words.
 std::string fill(const Template& t, Random& random) {
   std::string out;
   std::string_view rest = t.text;

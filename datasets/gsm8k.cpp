@@ -26,7 +26,7 @@ std::vector<Paragraph> read_examples(const fs::path& file) {
   return out;
 }
 
-/// What stands behind the last mark, without thousands separators.
+/// The text after the last mark, without thousands separators.
 std::string number_of(const JsonView& answer) {
   const std::string text = answer.as_string();
   const std::size_t mark = text.rfind(kMark);

@@ -14,7 +14,7 @@ void for_each_json_line(const std::filesystem::path& path,
     const std::string source = fmt::format("{}:{}", path.string(), number);
     constexpr std::string_view kMark = "\xEF\xBB\xBF";
     if (number == 1 && line.starts_with(kMark)) line.remove_prefix(kMark.size());
-    // The JSON parser would skip it in silence.
+    // The JSON parser would skip it silently.
     if (line.starts_with(kMark)) {
       throw input_error("{}: found a byte order mark, expected a JSON object", source);
     }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kClosed = "Closed-ended-tasks", kOpen = "Open-ended-tasks";
 constexpr int kLEvalAnswerTokens = 512;       // of the official LEval_config.py
-constexpr std::string_view kFact = "[fact:";  // what is true outside the document
+constexpr std::string_view kFact = "[fact:";  // true outside the document
 
 constexpr std::string_view kOneOption =
     "Answer the question about the following document. Reply with the letter of the right option "
@@ -59,7 +59,7 @@ constexpr LEvalTask kLEvalTasks[] = {
      LEvalAnswer::kText, SplitRule::kLines},
 };
 
-/// The letters from A to D of the first word, in its order.
+/// The letters from A to D in the first word, in this order.
 std::string letters_of(const JsonView& output) {
   const std::string text = trim(output.as_string());
   std::string out;

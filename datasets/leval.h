@@ -29,11 +29,11 @@ struct LEvalTask {
   std::string_view metric;      ///< ours
   LEvalAnswer answer = LEvalAnswer::kText;
   SplitRule split = SplitRule::kProse;
-  /// Our own wording, modelled on the official one.
+  /// Our own wording, similar to the official one.
   std::string_view instruction = "Follow the instruction about the following document.";
 };
 
-/// All twenty tasks.  Each has the metric of ours that is nearest to the official auto_eval.py:
+/// All twenty tasks.  Each has our metric that is nearest to the official auto_eval.py:
 ///   - f1: qa_f1, the same.
 ///   - rouge: rouge_score_l, the same as the official rougeL.  The official score is the geometric
 ///     mean of rougeL, rouge-1 and rouge-2.
@@ -44,8 +44,8 @@ struct LEvalTask {
 ///     document and counts both.
 std::span<const LEvalTask> leval_tasks();
 
-/// Possible paths of a task's file in a directory: in the task's folder, also below LEval-data/, or
-/// in the directory itself.
+/// Possible paths of a task's file in a directory: in the task's folder, in that folder within
+/// LEval-data/, or in the directory itself.
 std::vector<std::string> leval_files(const LEvalTask& task);
 
 /// Reads a native file, one document a line: {"instructions", "outputs", "input", "source",

@@ -21,7 +21,7 @@ LongBenchRecord record_from(const JsonView& view, const LongBenchTask& task,
                             std::string_view name) {
   view.require_known_keys(
       {"input", "context", "answers", "length", "dataset", "language", "all_classes", "_id"});
-  // LongBench-E files are seen with either name.
+  // LongBench-E files use either name.
   const std::string dataset = view.at("dataset").as_string();
   if (dataset != name && dataset != task.name) {
     view.at("dataset").fail(fmt::format("\"{}\"", name));

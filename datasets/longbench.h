@@ -45,8 +45,9 @@ std::vector<LongBenchRecord> read_longbench(const std::filesystem::path& source,
 /// default question) and its answers.  The source of every paragraph is the record's id.
 Dialogue longbench_dialogue(std::string_view name, const LongBenchRecord& record);
 
-/// Official prompt templates by task, from dataset2prompt.json.  Looks for it in the directory of
-/// `source`, in its config/, and in the config/ beside it; empty if there is no such file.
+/// Official prompt templates by task, from dataset2prompt.json.  Looks for the file in the
+/// directory of `source`, in its config/, and in the neighbouring config/; empty if there is no
+/// such file.
 std::map<std::string, std::string> load_official_prompts(const std::filesystem::path& source);
 
 /// The template of task `name`, with or without "_e", from `load_official_prompts`.

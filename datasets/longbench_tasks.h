@@ -20,7 +20,7 @@ struct Wording {
   std::string_view document_label;
 };
 
-/// How a task's records become multi-turn dialogues (see multi_turn.h).
+/// The way in which a task's records become multi-turn dialogues (see multi_turn.h).
 enum class Grouping {
   kRecords,   ///< one record per turn
   kExamples,  ///< one record per dialogue; its examples are distributed over the turns

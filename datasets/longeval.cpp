@@ -16,11 +16,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kOpening = "USER: I would like to discuss the topic of ";
 constexpr std::size_t kLinesOfParagraph = 8;  // a paragraph
-constexpr std::size_t kTopicsOfSummary = 3;   // of a summary's dialogue; two are asked for
+constexpr std::size_t kTopicsOfSummary = 3;   // in a summary's dialogue; two are asked for
 constexpr std::size_t kSummaries = 100;       // dialogues
 constexpr std::int64_t kMaxInteger = 1LL << 53;
 
-/// A prompt in its three parts.
+/// The three parts of a prompt.
 struct Prompt {
   std::string instruction, record, question;
 };
@@ -36,7 +36,7 @@ Prompt cut_prompt(const JsonView& view, std::string_view begin, std::string_view
   return {text.substr(0, start), trim(text.substr(start, to - start)), trim(text.substr(to))};
 }
 
-/// A conversation, or several in a row, cut before everything that the user says.
+/// A conversation, or several in a row, cut before each user message.
 std::vector<std::string> exchanges_of(const std::string& text) {
   std::vector<std::string> out;
   for (const std::string& part : split(text, "USER: ")) {

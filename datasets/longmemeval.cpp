@@ -14,7 +14,7 @@ namespace turnbench {
 namespace {
 
 constexpr int kLongMemEvalAnswerTokens = 128,
-              kOfficialAnswerTokens = 500;  // of the benchmark's own generation
+              kOfficialAnswerTokens = 500;  // as in the official generation
 
 struct ChatMessage {
   std::string session, heading, role, content;
@@ -42,7 +42,7 @@ std::vector<ChatMessage> messages_of(const JsonView& view) {
   return out;
 }
 
-/// The question without what it is about.
+/// The question, without its context.
 Turn question_of(const JsonView& view) {
   Turn turn;
   turn.instruction =
@@ -73,13 +73,13 @@ Turn turn_of(const JsonView& view) {
   return turn;
 }
 
-/// The chats as turns, and the question behind them.
+/// The chats as turns, followed by the question.
 std::vector<Turn> replayed_turns(const JsonView& view) {
   std::vector<Turn> out;
   const auto add = [](std::string& text, const std::string& more) {
     text += (text.empty() || text.ends_with("\n") ? "" : "\n") + more;
   };
-  bool answered = true;  // a message of the user begins a turn
+  bool answered = true;  // the next user message begins a turn
   for (const ChatMessage& m : messages_of(view)) {
     const bool user = m.role != "assistant";
     if (!m.heading.empty() || (user && answered)) {

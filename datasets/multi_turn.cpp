@@ -68,8 +68,8 @@ class MultiTurnBuilder {
     });
   }
 
-  /// All documents in random order, in groups that hold no two alike.  A document that is like a
-  /// member of the open group waits for the next; what does not fill a group is left over.
+  /// All documents in random order, in groups of distinct documents.  A document that equals a
+  /// member of the current group waits for the next group; an incomplete last group is dropped.
   std::vector<Group> shuffled_groups(std::uint64_t round) const {
     const std::size_t size = task_.grouping == Grouping::kExamples ? 1 : turns_;
     Random random = Random::from({options_.seed, seed_of(name_), seed_of("groups"), round});
@@ -105,7 +105,7 @@ class MultiTurnBuilder {
                                                            : record_turns(group, random)};
   }
 
-  /// A turn with everything that comes straight from its record.
+  /// A turn with the fields that are copied from its record.
   Turn turn_of(const LongBenchRecord& record) const {
     Turn turn;
     turn.instruction = task_.wording.instruction;
@@ -157,7 +157,7 @@ class MultiTurnBuilder {
     return out;
   }
 
-  /// Gives each turn a stretch of a document outside the group, while there are such.
+  /// Gives each turn consecutive paragraphs of a document outside the group, while there are such.
   void add_irrelevant(const Group& group, std::vector<std::vector<Chunk>>& chunks,
                       Random& random) const {
     if (options_.max_irrelevant_paragraphs == 0) return;
@@ -174,8 +174,8 @@ class MultiTurnBuilder {
     }
   }
 
-  /// A random stretch within the options' bounds; none (no document) if every paragraph is too
-  /// long.
+  /// Random consecutive paragraphs within the options' bounds; none (no document) if every
+  /// paragraph is too long.
   Chunk short_stretch(const SourceDocument& document, Random& random) const {
     const std::vector<std::size_t>& lengths = document.lengths;
     std::vector<std::size_t> starts;
@@ -195,7 +195,7 @@ class MultiTurnBuilder {
 
   using Labels = std::map<const LongBenchRecord*, std::string>;
 
-  /// A letter for every document of the dialogue, at random; nothing where questions need none.
+  /// A random letter for every document of the dialogue; empty if questions need none.
   Labels label_documents(const Group& group, const std::vector<std::vector<Chunk>>& chunks,
                          Random& random) const {
     Labels labels;

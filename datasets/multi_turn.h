@@ -12,7 +12,7 @@ namespace turnbench {
 /// Builds LoopServe's multi-turn long-context benchmark from LongBench records (sections 4.1 and
 /// 4.2 and table 3 of the paper).  The datasets are named mt-TASK.
 ///
-/// What the paper says:
+/// Specified in the paper:
 /// - Question answering: an instance has three turns, made from three randomly selected pairs of
 ///   question and answer.  Their contexts are split and recombined, and irrelevant contexts added.
 /// - Summaries: two randomly selected records.  Their contexts are segmented and recombined into
@@ -21,10 +21,10 @@ namespace turnbench {
 ///   The examples are segmented and distributed over two turns; the second refines the answer.
 /// - Relevance: the answer of turn j comes from a subset of the contexts of turns 1..j, whose size
 ///   varies in {1, ..., j}.  A turn's context may be empty.
-/// - Position: the question stands at the beginning, at the end, or between two segments.
+/// - Position: the question is at the beginning, at the end, or between two segments.
 /// - 500 instances per dataset, 199 for few-shot learning (see `published_datasets`).
 ///
-/// What we decided where the paper says nothing:
+/// Our choices where the paper gives no details:
 /// - Turn j asks the question of record j of its group.  The size k of its relevance is drawn
 ///   uniformly from 1..j (at most the record's number of paragraphs), then k of the turns 1..j are
 ///   drawn uniformly.  The record's paragraphs are cut at random into k contiguous chunks (each at

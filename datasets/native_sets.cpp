@@ -13,11 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Reads the dialogues of a set, a document each.
+/// Reads the dialogues of a set, one per document.
 using ReadDocuments = std::function<std::vector<Dialogue>(
     const fs::path& file, const std::string& name, std::size_t limit)>;
 
-/// Both forms of a set of several questions on a document.
+/// Adds both forms of a set with several questions per document.
 void add_documents(std::vector<Dataset>& out, const Dataset& common, const ReadDocuments& read) {
   out.push_back(native_dataset(
       common, [read](const fs::path& file, const std::string& name, const BuildOptions& o) {

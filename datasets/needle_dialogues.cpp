@@ -84,7 +84,7 @@ class NeedleDialogueBuilder {
     }
   }
 
-  /// In ascending order, from 0 to 1.  What is drawn does not depend on a given depth.
+  /// In ascending order, from 0 to 1.  Random draws do not depend on a given depth.
   std::vector<double> depths(std::size_t count) {
     std::vector<double> out;
     for (std::size_t i = 0; i < count; ++i) out.push_back(random_.uniform());
@@ -93,7 +93,7 @@ class NeedleDialogueBuilder {
     return out;
   }
 
-  /// What fills a turn up to its length.
+  /// The filler of a turn up to its length.
   std::vector<Sentence> filler(std::size_t turn, const std::vector<Sentence>& hidden) {
     const Turn& t = dialogue_.turns[turn];
     std::size_t used = count_words_and_marks(t.instruction) + count_words_and_marks(t.question);

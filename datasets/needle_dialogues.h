@@ -10,7 +10,7 @@
 
 namespace turnbench {
 
-/// The shortest turn, in words and punctuation marks.
+/// Minimum length of a turn, in words and punctuation marks.
 constexpr int kMinNeedleTurnLength = 200;
 
 /// Generates needle-in-a-haystack dialogues.  The same options give the same bytes on every

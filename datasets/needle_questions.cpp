@@ -11,9 +11,9 @@
 namespace turnbench {
 namespace {
 
-constexpr int kNeedles = 4;      // of the kinds that have several
-constexpr int kChains = 3;       // of needle-reasoning: one asked, two like it
-constexpr int kHops = 4;         // of variable-tracking
+constexpr int kNeedles = 4;      // for the kinds with several
+constexpr int kChains = 3;       // for needle-reasoning: one asked for, two as distractors
+constexpr int kHops = 4;         // for variable-tracking
 constexpr int kCodeDigits = 7;   // RULER's "numbers"
 constexpr int kKeyDigits = 5;    // as in InfiniteBench
 constexpr int kLongDigits = 10;  // as in InfiniteBench
@@ -126,7 +126,7 @@ NeedleQuestion needle_reasoning(UniqueValues& values) {
   return out;
 }
 
-/// A number that is said twice, as InfiniteBench does.
+/// A number that is stated twice, as in InfiniteBench.
 NeedleQuestion remembered(const std::string& what, const std::string& number) {
   NeedleQuestion out;
   out.needles = {fmt::format("The {} is {}. Remember it: {}.", what, number, number)};

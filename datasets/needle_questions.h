@@ -13,14 +13,14 @@ namespace turnbench {
 /// A question, and the needles (statements to be hidden in filler) that answer it.
 struct NeedleQuestion {
   std::vector<std::string> needles = {};      ///< their order is kept
-  std::vector<std::string> distractors = {};  ///< of the same form, about other things
+  std::vector<std::string> distractors = {};  ///< of the same form, with other names and values
   std::string question = "";
   std::vector<std::string> references = {};
   std::vector<std::string> classes = {};  ///< all possible answers of a classification, or empty
   std::string gold = "";
 };
 
-/// Draws names and values from `random`, none of them twice.  `random` must outlive it.
+/// Draws distinct names and values from `random`, which must outlive it.
 class UniqueValues {
  public:
   explicit UniqueValues(Random& random);
@@ -41,19 +41,19 @@ class UniqueValues {
   std::set<std::string> given_;
 };
 
-/// A kind of needle question.  Each is a dataset with its name.
+/// A kind of needle question; each is a dataset of that name.
 struct NeedleTask {
   std::string_view name, description;
   std::string_view task;  ///< retrieval or tracing, RULER's categories, or reasoning
   std::string_view metric;
   int max_new_tokens = 0;
   bool single_depth = false;   ///< all needles are in one place, so the depth can be chosen
-  bool in_uuid_pairs = false;  ///< the filler is pairs of UUIDs, one a line, not sentences
+  bool in_uuid_pairs = false;  ///< the filler is pairs of UUIDs, one per line, instead of sentences
   std::string_view instruction;
   NeedleQuestion (*make)(UniqueValues& values) = nullptr;
 };
 
-/// The most turns: there are not enough names for more.
+/// Maximum number of turns: there are not enough names for more.
 constexpr int kMaxNeedleTurns = 16;
 
 /// All kinds:
@@ -61,7 +61,8 @@ constexpr int kMaxNeedleTurns = 16;
 ///   of one of four names; four numbers of one name; the numbers of four names (RULER's
 ///   niah_single, niah_multikey, niah_multivalue, niah_multiquery; Hsieh et al. 2024, section 3,
 ///   after Kamradt).
-/// - needle-reasoning: who looks after what, and where it is kept; with two chains as distractors.
+/// - needle-reasoning: who cares for an object, and where it is kept; with two chains as
+///   distractors.
 /// - passkey, number-retrieval, kv-retrieval: as in InfiniteBench (Zhang et al. 2024, section 3).
 /// - variable-tracking: one chain of four assignments (RULER's vt with one chain and four hops).
 /// Wording, names and values are our own.

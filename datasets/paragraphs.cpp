@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 44> kAbbreviations = {
     "Sgt", "Capt", "Maj", "Rev", "Hon",  "Pres", "St",  "Mt",  "No",  "Nos", "vs",
     "Fig", "Figs", "Eq",  "Sec", "Inc",  "Corp", "Co",  "Ltd", "Jr",  "Sr",  "al",
     "etc", "Jan",  "Feb", "Aug", "Sept", "Oct",  "Nov", "Dec", "pp",  "Vol", "Ed"};
-// Multi-News writes the line breaks of its articles with this word.
+// Multi-News encodes the line breaks of its articles as this word.
 constexpr std::string_view kWrittenBlankLine = "NEWLINE_CHAR NEWLINE_CHAR ";
 
 bool is_letter(char c) {
@@ -47,8 +47,8 @@ bool starts_with_any(std::string_view text, std::span<const std::string_view> be
                      [&](std::string_view b) { return text.starts_with(b); });
 }
 
-/// True if the word at the end of `text`, which a full stop follows, is short for something, or the
-/// number of an item.
+/// True if the word at the end of `text`, before a full stop, is an abbreviation, or the number of
+/// an item.
 bool ends_with_abbreviation(std::string_view text) {
   const std::size_t space = text.find_last_of(" \t\r\n([\"'");
   const std::string_view word = text.substr(space == std::string_view::npos ? 0 : space + 1);
@@ -59,7 +59,7 @@ bool ends_with_abbreviation(std::string_view text) {
          std::find(kAbbreviations.begin(), kAbbreviations.end(), word) != kAbbreviations.end();
 }
 
-/// False where the text goes on in the middle of a sentence, as far as one letter can tell.
+/// False if the text continues in the middle of a sentence, judging by the first letter.
 bool may_begin_sentence(std::string_view after) {
   const std::size_t first = after.find_first_not_of(kSpace);
   if (first == std::string_view::npos) return true;
@@ -78,7 +78,7 @@ bool is_ideograph(std::string_view text) {
   return text.size() >= 3 && text[0] >= '\xE4' && text[0] <= '\xE9';
 }
 
-/// True if a blank line parts sentences; page breaks within one are blank lines too.
+/// True if a blank line separates sentences; page breaks within a sentence are blank lines too.
 bool parts_sentences(std::string_view before, std::string_view after) {
   const std::string_view ended = without_end_space(before);
   const bool between_ideographs =
@@ -86,7 +86,7 @@ bool parts_sentences(std::string_view before, std::string_view after) {
   return may_begin_sentence(after) && !between_ideographs;
 }
 
-/// True if a line comment goes on from the last line of `before` to the first of `after`.
+/// True if a line comment continues from the last line of `before` to the first of `after`.
 bool continues_comment(std::string_view before, std::string_view after) {
   const auto unindented = [](std::string_view line) {
     return line.substr(std::min(line.find_first_not_of(" \t"), line.size()));
@@ -107,7 +107,7 @@ bool begins_marked(std::string_view text, const ContextLayout& layout) {
          rest.substr(digits).starts_with(layout.suffix);
 }
 
-/// True if a paragraph `before` (all of it so far) may end where `after` begins.
+/// True if a paragraph, so far `before`, may end where `after` begins.
 bool may_cut(std::string_view before, std::string_view after, const ContextLayout& layout) {
   const bool line_start = before.ends_with('\n');
   if (line_start && begins_marked(after, layout)) {
@@ -134,7 +134,7 @@ bool is_sentence_break(std::string_view before, std::string_view after) {
   }
   const std::string_view ended = without_end_space(before);
   if (ended.size() == before.size() || kSpace.find(after.empty() ? 'x' : after[0]) != kSpace.npos) {
-    return false;  // Latin sentences are parted by white space, all of which belongs to `before`
+    return false;  // Latin sentences are separated by white space, all of which belongs to `before`
   }
   const std::string_view sentence = without_closers(ended);
   if (!first_ending(sentence, kCjkStops).empty()) return true;
@@ -150,7 +150,7 @@ std::vector<std::string> split_context(std::string_view context, const ContextLa
   const auto cut = [&](std::size_t end) {
     std::string_view piece = without_end_space(context.substr(begin, end - begin));
     begin = end;
-    // Blank lines at the front go, the indentation of the first line stays.
+    // Leading blank lines are removed, the indentation of the first line is kept.
     const std::size_t text = piece.find_first_not_of(kSpace);
     if (text == std::string_view::npos) return;
     piece.remove_prefix(piece.substr(0, text).rfind('\n') + 1);

@@ -7,7 +7,7 @@
 
 namespace turnbench {
 
-/// Where a context may be cut, besides at its markers.
+/// Places where a context may be cut, in addition to its markers.
 enum class SplitRule {
   kNever,  ///< at markers only
   kProse,  ///< at blank lines, at line ends that end a sentence, and between the sentences of long
@@ -16,7 +16,7 @@ enum class SplitRule {
   kCode,   ///< at every line end that is not inside a block of line comments
 };
 
-/// How the context of a task is structured.
+/// The structure of a task's contexts.
 struct ContextLayout {
   SplitRule split = SplitRule::kProse;
   /// A paragraph begins at each line that starts with this, followed by a number and `suffix` if

@@ -10,7 +10,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kQmSumAnswerTokens = 512;  // as LongBench's summaries of the same meetings
+constexpr int kQmSumAnswerTokens = 512;  // as for LongBench's summaries of the same meetings
 
 /// The paragraphs of a meeting, and the paragraph of each utterance.
 struct Transcript {
@@ -41,7 +41,7 @@ Transcript transcript_of(const JsonView& view) {
   return out;
 }
 
-/// The number of an utterance, which the files write as a text.
+/// The number of an utterance, which the files store as text.
 std::size_t utterance_of(const JsonView& view, std::size_t count) {
   const std::string text = view.as_string();
   std::size_t out = 0;
@@ -52,7 +52,7 @@ std::size_t utterance_of(const JsonView& view, std::size_t count) {
   return out;
 }
 
-/// Sources of the paragraphs that the spans touch, in order.
+/// Sources of the paragraphs that overlap the spans, in order.
 std::vector<std::string> touched(const JsonView& spans, const Transcript& transcript) {
   std::vector<bool> marked(transcript.paragraphs.size());
   for (const JsonView& span : spans.items()) {

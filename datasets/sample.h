@@ -9,7 +9,7 @@
 
 namespace turnbench {
 
-/// Draws `count` different numbers below `n`, uniformly; returns them in ascending order.
+/// Draws `count` distinct numbers below `n`, uniformly; returns them in ascending order.
 inline std::vector<std::size_t> sample_without_replacement(std::size_t n, std::size_t count,
                                                            Random& random) {
   std::vector<std::size_t> out(n);

@@ -28,7 +28,7 @@ struct SCBenchTask {
 /// official score parses the answer as code, and summary_with_needles because it has two metrics.
 ///
 /// The answers of qa_chn and many_shot are texts.  The official scorer treats them as lists and so
-/// compares with single characters; here they are compared as a whole.
+/// compares single characters; here the whole texts are compared.
 std::span<const SCBenchTask> scbench_tasks();
 
 /// Reads a native file, jsonl as the dataset's page describes it: {"context", "multi_turns":
@@ -41,7 +41,7 @@ std::span<const SCBenchTask> scbench_tasks();
 /// @throws Error (input), with file, line and field, for missing fields, wrong types, empty
 /// contexts and questions, and answers that are none of the options.
 ///
-/// Written from the official code and the dataset's page; no original file was at hand.
+/// Based on the official code and the dataset's page; not tested on an original file.
 std::vector<Dialogue> read_scbench(const std::filesystem::path& file, const SCBenchTask& task,
                                    const std::string& name, std::size_t limit);
 

@@ -6,10 +6,10 @@
 
 namespace turnbench {
 
-/// Finds a dataset's file.  If `source` is a file but no zip archive, returns it.  Otherwise
-/// returns the first of `names` that exists in the directory, else in its archives
-/// ("data.zip/data/qasper.jsonl"), or in the archive that `source` is.
-/// @throws Error (input) if there is none of them, or an archive cannot be read.
+/// Finds a dataset's file.  If `source` is a file but not a zip archive, returns it.  Otherwise
+/// returns the first of `names` that exists in the directory, in an archive of the directory
+/// ("data.zip/data/qasper.jsonl"), or in the archive `source`.
+/// @throws Error (input) if none exists, or an archive cannot be read.
 std::filesystem::path find_source_file(const std::filesystem::path& source,
                                        std::span<const std::string> names);
 

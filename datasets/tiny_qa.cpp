@@ -19,14 +19,14 @@ extern const char turnbench_tiny_lexicon_begin[], turnbench_tiny_lexicon_end[];
 namespace turnbench {
 namespace {
 
-// The distribution that the model was trained on: models/tiny/training/data.py.
-constexpr double kFactShare = 0.5;   // of a turn's length that states facts
-constexpr double kEarlier = 0.35;    // questions of later turns that go back to an earlier turn
+// Distribution of the model's training data: models/tiny/training/data.py.
+constexpr double kFactShare = 0.5;   // share of a turn's length for facts
+constexpr double kEarlier = 0.35;    // share of later questions about an earlier turn
 constexpr std::size_t kNames = 64;   // people in a dialogue
-constexpr int kQuestionLength = 14;  // room that a question takes
+constexpr int kQuestionLength = 14;  // reserved for the question
 constexpr int kWeekLength = 60,
-              kLabelLength = 24;    // what a week and a noun's examples take at most
-constexpr std::size_t kUnseen = 2;  // adjectives of every noun that no example shows
+              kLabelLength = 24;    // maximum length of a week and of a noun's examples
+constexpr std::size_t kUnseen = 2;  // adjectives of each noun without an example
 
 struct Lexicon {
   using Words = std::vector<std::string>;
@@ -53,7 +53,7 @@ const Lexicon& lexicon() {
   return instance;
 }
 
-/// What the model's tokenizer makes of a sentence: one token a word or mark.
+/// Number of tokens of a sentence: one per word or mark.
 int length_of(const std::string& sentence) {
   return static_cast<int>(count_words_and_marks(sentence));
 }
@@ -64,7 +64,7 @@ int length_of(const std::vector<std::string>& sentences) {
   return out;
 }
 
-/// What one more thing to ask about takes at most.
+/// Maximum length of the facts for one more question.
 int room_of(TinyTask task) {
   switch (task) {
     case TinyTask::kFact:
@@ -84,7 +84,7 @@ struct Fact {
   int turn;
 };
 
-/// Everything that a dialogue has stated so far.
+/// The facts that a dialogue has stated so far.
 class World {
  public:
   explicit World(Random& random) : random_(random), names_(lexicon().names) {
@@ -154,7 +154,8 @@ class World {
   std::string filler() {
     const Lexicon& l = lexicon();
     const auto pick = [&](const Lexicon::Words& words) { return random_.choice(words); };
-    // Each word is drawn in a statement of its own: the order of arguments is not defined.
+    // Each word is drawn in a separate statement, because the evaluation order of arguments is
+    // undefined.
     const double kind = random_.uniform();
     const std::string n1 = pick(l.nouns), n2 = pick(l.nouns), n3 = pick(l.nouns),
                       a = pick(l.adjectives);
@@ -179,7 +180,7 @@ class World {
 
 struct Question {
   std::string key, text, answer, reference;
-  std::set<int> turns;  // that the answer comes from
+  std::set<int> turns;  // the turns on which the answer depends
 };
 
 template <typename Map>
@@ -189,7 +190,7 @@ const typename Map::value_type& random_entry(const Map& map, Random& random) {
   return *it;
 }
 
-/// A question of the wanted kind, or nothing if the world has no such fact.
+/// A question of the given kind; nullopt if there is no such fact.
 std::optional<Question> ask(TinyTask task, const World& world, Random& random) {
   Question q;
   switch (task) {
@@ -281,7 +282,7 @@ class TinyBuilder {
   }
 
  private:
-  /// Facts of all kinds.  Short turns keep room for what is asked about.
+  /// Facts of all kinds.  Short turns leave room for the facts of the question.
   std::vector<std::string> facts(int index, int length) {
     std::vector<std::string> out;
     int used = 0;
@@ -301,8 +302,8 @@ class TinyBuilder {
     return out;
   }
 
-  /// A new question; adds facts of its kind if there are none to ask about, as far as the turn's
-  /// sentences have `room`.
+  /// A new question.  If there is no fact to ask about, adds facts of its kind while `room` for the
+  /// turn's sentences permits.
   Question question(int index, int room, std::vector<std::string>& sentences) {
     const bool earlier = index > 0 && random_.uniform() < kEarlier;
     bool any_turn = false;
@@ -314,7 +315,7 @@ class TinyBuilder {
           return *q;
         }
       }
-      // After many attempts any question will do: the world may hold only one kind.
+      // After many attempts any question is accepted, because there may be facts of only one kind.
       if (attempt == 200) any_turn = true;
       if (attempt % 50 != 49) continue;
       if (!any_turn && length_of(sentences) + room_of(task_) > room) {

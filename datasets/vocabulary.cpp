@@ -5,7 +5,7 @@ namespace {
 
 using Word = std::string_view;
 
-// No adjective ends with another and no noun begins with another: of two different compounds
+// No adjective ends with another and no noun begins with another: of two distinct compounds
 // ADJECTIVE-NOUN neither is part of the other.
 constexpr Word kAdjectives[] = {
     "able",    "ancient", "bitter", "bold",    "brave",   "brief",  "bright",  "broad",  "calm",

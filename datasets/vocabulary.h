@@ -18,6 +18,6 @@ std::span<const std::string_view> adverbs();
 std::span<const std::string_view> materials();
 std::span<const std::string_view> objects();
 std::span<const std::string_view> people();
-std::span<const std::string_view> rooms();  ///< "boathouse"; none is part of another
+std::span<const std::string_view> rooms();  ///< "boathouse"; no name is part of another
 
 }  // namespace turnbench::vocabulary

@@ -23,12 +23,12 @@ constexpr std::string_view kInstruction =
     "The following text holds lists of words, in which words occur several times. Remember how "
     "often: you will be asked about it. Reply with the words only.";
 
-/// The items of one list, in order, and the words to be found.
+/// The items of one list, in order, and the words that the question asks for.
 struct WordList {
   std::vector<std::string> items, answers;
 };
 
-/// Makes the lists of one dialogue; no word is in two of them.
+/// Generates the lists of one dialogue; no word is in two lists.
 class ListMaker {
  public:
   ListMaker(WordListTask task, std::size_t lists, Random& random)
@@ -52,7 +52,8 @@ class ListMaker {
   WordList common(std::size_t length) {
     // "12. quiet-river" is a number, two words and two marks.
     const std::size_t n = length / 5;
-    const std::size_t needed = (n + share_ - 1) / share_;  // for which the list's share suffices
+    // Smallest frequency for which the list's share of the words suffices.
+    const std::size_t needed = (n + share_ - 1) / share_;
     const std::size_t repeat = std::max<std::size_t>(n < 600 ? 1 : 3, needed);
     WordList out;
     std::vector<std::string> words;
@@ -71,7 +72,7 @@ class ListMaker {
   }
 
   WordList frequent(std::size_t length) {
-    // Dots are three marks, and 1 / zeta(2) of all words.
+    // The run of dots has three marks, and is 1 / zeta(2) of all words.
     const double n = static_cast<double>(length) / (1 + 2 / kZeta2);
     WordList out;
     for (double rank = 1;; ++rank) {

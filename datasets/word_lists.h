@@ -16,7 +16,7 @@ enum class WordListTask {
   kFrequent  ///< the 3 most frequent of random words with Zipf-distributed frequencies
 };
 
-/// The shortest turn, in words and punctuation marks.
+/// Minimum length of a turn, in words and punctuation marks.
 constexpr int kMinListTurnLength = 700;
 
 /// The name of the task's dataset: `common-words`, `frequent-words`.

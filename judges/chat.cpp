@@ -15,9 +15,9 @@
 namespace turnbench {
 namespace {
 
-constexpr double kLongestWait = 60;            // of our own, in seconds
-constexpr double kLongestAskedWait = 10 * 60;  // that a server may name
-constexpr double kSlice = 0.02;                // seconds between two looks at whether to stop
+constexpr double kLongestWait = 60;            // of the client's own waits, in seconds
+constexpr double kLongestAskedWait = 10 * 60;  // upper limit for waits that a server requests
+constexpr double kSlice = 0.02;                // seconds between polls of `should_stop`
 constexpr std::size_t kShown = 200;            // bytes of a body that a message quotes
 
 std::string body_of(const ChatOptions& options, const ChatRequest& request) {
@@ -34,7 +34,7 @@ bool may_pass(long status) {
   return status == 408 || status == 409 || status == 429 || status >= 500;
 }
 
-/// False if it was stopped.
+/// Returns false if `should_stop` ended the wait.
 bool wait(double seconds, const std::function<bool()>& should_stop) {
   const auto start = Clock::now();
   while (!should_stop()) {

@@ -22,8 +22,9 @@ struct ChatOptions {
 struct ChatRequest {
   std::string prompt;
   std::optional<double> temperature;
-  int max_tokens = 0;      ///< 0: the server's default
-  std::uint64_t seed = 0;  ///< of the random part of waits, so that requests do not retry in step
+  int max_tokens = 0;  ///< 0: the server's default
+  /// For the random part of waits, so that requests do not retry simultaneously.
+  std::uint64_t seed = 0;
 };
 
 struct ChatReply {
@@ -34,18 +35,17 @@ struct ChatReply {
   std::string error;
 };
 
-/// What the clients of one run learn about whether there is a server at their endpoint.
-/// Thread-safe.
+/// Connection state of an endpoint, shared by the clients of one run.  Thread-safe.
 class Endpoint {
  public:
   explicit Endpoint(const std::string& base_url) : url_(chat_url(base_url)) {}
   const Url& url() const { return url_; }
 
-  /// A server has replied, with whatever status.
+  /// Records a reply of the server, regardless of its status.
   void replied();
-  /// A connection could not be made.  `last`: it was the request's last attempt.  Returns true if
-  /// there is no server: after kMostFailures attempts in a row and no reply before, or
-  /// kMostFailures requests in a row that failed in all their attempts.
+  /// Records that a connection failed.  `last`: this was the request's last attempt.  Returns true
+  /// if there is no server: after kMostFailures consecutive attempts without any earlier reply, or
+  /// after kMostFailures consecutive requests of which all attempts failed.
   bool is_gone_after_failure(bool last);
 
   static constexpr int kMostFailures = 3;
@@ -54,18 +54,18 @@ class Endpoint {
   Url url_;
   std::mutex mutex_;
   bool ever_replied_ = false;
-  int attempts_ = 0, requests_ = 0;  // failed ones since the last reply
+  int attempts_ = 0, requests_ = 0;  // failures since the last reply
 };
 
-/// Client of a chat-completions endpoint, as of OpenAI, vLLM or llama.cpp.  Not thread-safe.
+/// Client of a chat-completions endpoint, such as OpenAI, vLLM or llama.cpp.  Not thread-safe.
 class ChatClient {
  public:
   /// `endpoint` is that of `options.url` and must outlive the client.
   ChatClient(const ChatOptions& options, Endpoint& endpoint);
 
   /// Sends a request.  Retries on 408, 409, 429 and 5xx, broken connections, timeouts and replies
-  /// that are no completion, after a wait that doubles or that the server names.  Polls
-  /// `should_stop` while it waits.  kNoServer: the endpoint counts as gone (see Endpoint).
+  /// that are not a completion, after a wait that doubles each time or that the server requests.
+  /// Polls `should_stop` while it waits. kNoServer: the endpoint is unavailable (see Endpoint).
   /// @throws Error (runtime) if no request can succeed (401, 403, 404).
   ChatReply ask(const ChatRequest& request, const std::function<bool()>& should_stop);
 
@@ -75,8 +75,8 @@ class ChatClient {
   HttpClient http_;
 };
 
-/// The model's message in the body of a reply: choices[0].message.content; null is an empty one.
-/// @throws Error (input) if the body is no completion.
+/// The model's message in the body of a reply: choices[0].message.content; null counts as empty.
+/// @throws Error (input) if the body is not a completion.
 std::string completion_text(const std::string& body);
 
 }  // namespace turnbench

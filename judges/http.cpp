@@ -10,10 +10,10 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kMaxBody = 4 << 20;  // no judgement is near it
+constexpr std::size_t kMaxBody = 4 << 20;  // far above real judgements
 constexpr long kConnectMilliseconds = 10'000;
 
-/// Once for the process, by the first thread that comes.
+/// Runs once per process, in the first thread that calls it.
 void start_curl() {
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (started != CURLE_OK) throw runtime_error("libcurl: {}", curl_easy_strerror(started));
@@ -90,7 +90,7 @@ HttpClient::HttpClient(Url url, std::string key, double timeout)
   };
   add_header("Content-Type: application/json");
   add_header("Accept: application/json");
-  add_header("Expect:");  // no round trip before a long prompt
+  add_header("Expect:");  // avoids a round trip before a long prompt
   if (!key_.empty()) add_header("Authorization: Bearer " + key_);
   CURL* curl = handle_->curl;
   curl_easy_setopt(curl, CURLOPT_URL, url.full.c_str());
@@ -126,7 +126,7 @@ HttpReply HttpClient::post(const std::string& json) {
     const std::string what =
         handle_->message[0] != '\0' ? handle_->message : curl_easy_strerror(code);
     out.error = without_key(printable(what));
-    curl_off_t began = 0;  // when the transfer did, in microseconds; 0: there was no connection
+    curl_off_t began = 0;  // start of the transfer in microseconds; 0: there was no connection
     curl_easy_getinfo(curl, CURLINFO_PRETRANSFER_TIME_T, &began);
     out.unreachable = code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
                       code == CURLE_COULDNT_RESOLVE_PROXY ||

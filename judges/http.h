@@ -20,10 +20,10 @@ struct Url {
 Url chat_url(const std::string& base);
 
 struct HttpReply {
-  long status = 0;  ///< 0: there is no complete reply, and `error` says why
+  long status = 0;  ///< 0: there is no complete reply, and `error` gives the reason
   std::string body, error;
   bool unreachable = false;  ///< no connection: refused, timed out, or a name without address
-  double retry_after = 0;    ///< seconds that the server asks to wait, or 0
+  double retry_after = 0;    ///< wait that the server requests, in seconds, or 0
 };
 
 /// Posts JSON over one connection, which it keeps open.  Not thread-safe.  The key is only sent in

@@ -21,7 +21,7 @@
 namespace turnbench {
 namespace {
 
-/// An answer, and the numbers of its judgings that are missing.
+/// An answer, and the ordinals of its missing judgements.
 struct Item {
   const Cell* cell;
   std::string dialogue;
@@ -36,7 +36,7 @@ Judge judge_of(const Rubric& rubric, const std::string& model) {
   return {hash_text(rubric.hash + " " + model), rubric.name, rubric.hash, rubric.text, model};
 }
 
-/// One run over the answers.  All but `work` runs on one thread.
+/// One run over the answers.  All functions except `work` run on one thread.
 class Judging {
  public:
   Judging(Store& store, const Rubric& rubric, const JudgeOptions& options)
@@ -65,7 +65,7 @@ class Judging {
         if (stopped() || !work(clients[static_cast<std::size_t>(worker)], tasks_[i], stopped))
           return;
       } catch (...) {
-        stop_ = true;  // so that the other workers do not wait to ask again
+        stop_ = true;  // so that the other workers do not wait for a retry
         throw;
       }
       std::lock_guard lock(mutex_);
@@ -86,7 +86,7 @@ class Judging {
     }
     store_.for_each_answered_dialogue(
         experiment, [&](const StoredDialogue& dialogue, const std::vector<Store::Answer>& answers) {
-          // An end between the last reply of an answer and its scores leaves them out.
+          // If a run was interrupted between the last reply and the scores, the scores are missing.
           std::vector<ScoreValue> scores;
           for (const Store::Answer& a : answers) {
             const auto cell = cells.find(a.cell);
@@ -99,8 +99,8 @@ class Judging {
         });
   }
 
-  /// Plans the judgings that an answer lacks; one that failed is asked again.  Returns the scores
-  /// of an answer that lacks none.
+  /// Plans the missing judgements of an answer; failed ones are requested again.  Returns the
+  /// scores of an answer without missing judgements.
   std::vector<ScoreValue> collect(const Item& item) {
     std::set<int> there;
     const std::vector<Judgement> judgements = judgements_of(item);
@@ -119,7 +119,7 @@ class Judging {
     return scores_of(judgements);
   }
 
-  /// Counts a reply as read, or keeps it as the example of those that were not.
+  /// Counts a parsed reply, or keeps it as the example of unparsed replies.
   void count_reply(const Judgement& judgement, const Item& item) {
     summary_.read += judgement.status == Judgement::Status::kOk;
     if (judgement.status != Judgement::Status::kUnparsed || !summary_.unparsed.empty()) return;
@@ -137,8 +137,8 @@ class Judging {
     return store_.judgements(judge_.id, item.cell->key, item.dialogue, item.turn);
   }
 
-  /// Scores that follow from all judgings of an answer; none before there are as many replies as
-  /// are asked for.
+  /// The scores of an answer from all its judgements; empty until there are as many replies as
+  /// requested.
   std::vector<ScoreValue> scores_of(const std::vector<Judgement>& judgements) const {
     std::map<std::string, double> sums;
     int replies = 0, read = 0;
@@ -170,7 +170,7 @@ class Judging {
     return judge_prompt(rubric_, with_questions_at(dialogue, position), item.turn, answers);
   }
 
-  /// Asks for one judging and stores it; false if it was stopped before a reply came.
+  /// Requests one judgement and stores it; false if it was stopped before a reply.
   bool work(ChatClient& client, const Task& task, const std::function<bool()>& stopped) {
     const Item& item = items_[task.item];
     ChatRequest request;
@@ -235,7 +235,7 @@ class Judging {
   std::vector<Item> items_;
   std::vector<Task> tasks_;
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;  ///< of the store, the summary and the display
+  std::mutex mutex_;  ///< protects the store, the summary and the display
   JudgeSummary summary_;
 };
 

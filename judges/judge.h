@@ -13,7 +13,7 @@ namespace turnbench {
 
 struct JudgeOptions {
   std::vector<std::string> experiments;
-  int judgings = 1;     ///< how often each answer is judged
+  int judgings = 1;     ///< number of judgements for each answer
   int concurrency = 4;  ///< number of simultaneous requests
   ChatOptions chat;
 };
@@ -25,22 +25,23 @@ struct JudgeProgress {
 };
 
 struct JudgeSummary {
-  std::string postprocess;  ///< postprocess name of the stored scores: it names the judge
-  std::size_t stored = 0;   ///< judgings that the store already had
-  std::size_t read = 0;     ///< judgings with scores, these included
+  std::string postprocess;  ///< postprocess name of the stored scores, which names the judge
+  std::size_t stored = 0;   ///< judgements that the store already had
+  std::size_t read = 0;     ///< judgements with scores, including stored ones
   JudgeProgress progress;
-  std::vector<std::string> errors;  ///< one line for each failed judging
-  std::string unparsed;   ///< one unparsed judging: what it is of, why, and the reply; empty: none
-  std::string no_server;  ///< why the endpoint counts as gone; empty if it does not
+  std::vector<std::string> errors;  ///< one line for each failed judgement
+  std::string unparsed;   ///< an example of an unparsed judgement: its answer, the reason and the
+                          ///< reply; or empty
+  std::string no_server;  ///< why the endpoint is considered unavailable; or empty
   bool stopped = false;
 };
 
-/// Lets a language model judge the answers of experiments.  Requests only what the store lacks: a
-/// judging is identified by the answer, the rubric's text, the model, and its ordinal.  Every reply
-/// is stored unchanged, with the scores read from it.  Once an answer has all its judgings, the
-/// means of the readable ones become its scores: the metrics judge:RUBRIC and
+/// Has a language model judge the answers of experiments.  Requests only judgements that the store
+/// lacks: a judgement is identified by the answer, the rubric's text, the model, and its ordinal.
+/// Every reply is stored unchanged, with the scores read from it.  Once an answer has all its
+/// judgements, the means of the readable ones become its scores: the metrics judge:RUBRIC and
 /// judge:RUBRIC:DIMENSION, as fractions of the upper end of the scale.  Polls `should_stop` between
-/// requests and calls `report` after each.  Stops if nothing answers at the endpoint.
+/// requests and calls `report` after each.  Stops if the endpoint does not respond.
 JudgeSummary judge_answers(Store& store, const Rubric& rubric, const JudgeOptions& options,
                            const std::function<bool()>& should_stop,
                            const std::function<void(const JudgeProgress&)>& report);

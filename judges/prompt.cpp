@@ -12,7 +12,7 @@ std::string contexts_of(const Turn& turn, std::size_t first, std::size_t last) {
   return out;
 }
 
-/// All that the user says in a turn, in the order of the prompt.
+/// The user's text of a turn, in the order of the prompt.
 std::string message_of(const Turn& turn) {
   const std::size_t slot = question_index(turn);
   const std::string instruction = turn.instruction.empty() ? "" : turn.instruction + "\n";

@@ -8,8 +8,8 @@
 
 namespace turnbench {
 
-/// The prompt for one judging.  `answers`: the answers of the dialogue by turn, including the one
-/// to judge.  For earlier turns without an answer, the prompt says that there is none.
+/// The prompt for one judgement.  `answers`: the answers of the dialogue by turn, including the one
+/// to judge.  Earlier turns without an answer are marked as such.
 std::string judge_prompt(const Rubric& rubric, const Dialogue& dialogue, int turn,
                          const std::map<int, std::string>& answers);
 

@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kMaxObjects = 64;  // places where an object might begin; bounds the work on any text
+constexpr int kMaxObjects = 64;  // places where an object might begin; bounds the work for any text
 
 /// The end of the object that begins at `start`, or npos.
 std::size_t end_of_object(std::string_view text, std::size_t start) {
@@ -50,7 +50,7 @@ ParsedReply failure(std::string error) {
   return {std::move(error), 0, {}};
 }
 
-/// An object that has all dimensions, as a judgement; none if it lacks one.
+/// An object with all dimensions, as a judgement; nullopt if one is missing.
 std::optional<ParsedReply> judgement_of(const Rubric& rubric, const Json& object) {
   ParsedReply out;
   double sum = 0;
@@ -74,7 +74,7 @@ std::optional<ParsedReply> judgement_of(const Rubric& rubric, const Json& object
     sum += *number;
     if (dimension == rubric.overall) out.value = *number;
   }
-  if (rubric.overall.empty()) {  // rounding must not carry the mean off the scale
+  if (rubric.overall.empty()) {  // rounding must not move the mean outside the scale
     out.value =
         std::clamp(sum / static_cast<double>(rubric.dimensions.size()), rubric.low, rubric.high);
   }
@@ -105,7 +105,7 @@ ParsedReply parse_scores(const Rubric& rubric, std::string_view text) {
     } else if (found) {
       bad = found;
     }
-    at = text.find('{', found ? end : at + 1);  // an object may lie in another one
+    at = text.find('{', found ? end : at + 1);  // objects may be nested
   }
   if (good) return *good;
   if (bad) return *bad;

@@ -13,7 +13,7 @@ namespace turnbench {
 struct ParsedReply {
   std::string error;                       ///< why there are no scores; empty if there are
   double value = 0;                        ///< the score, on the rubric's scale
-  std::vector<Record::NamedValue> scores;  ///< of the dimensions, in the rubric's order
+  std::vector<Record::NamedValue> scores;  ///< one for each dimension, in the rubric's order
 };
 
 /// Reads a judge's reply.  Never throws, whatever the text.  Ignores everything before </think>.

@@ -8,7 +8,7 @@
 
 namespace turnbench {
 
-/// The prompt by which a language model judges answers, and the form of its reply.
+/// The prompt with which a language model judges answers, and the form of its reply.
 struct Rubric {
   enum class Reply {
     kJson,  ///< an object with a number for each dimension
@@ -20,8 +20,8 @@ struct Rubric {
   std::vector<std::string> dimensions;
   std::string overall;     ///< the dimension that is the score; empty: the mean of all dimensions
   bool last_turn = false;  ///< judge only the last answer of a dialogue
-  std::optional<double> temperature;  ///< of the request; none: the server's default
-  int max_tokens = 0;                 ///< of the reply; 0: the server's default
+  std::optional<double> temperature;  ///< for the request; none: the server's default
+  int max_tokens = 0;                 ///< maximum length of the reply; 0: the server's default
   std::string prompt;                 ///< a template with {answer} and others of `prompt_fields`
   /// A text for {guidance}.  The first one whose conditions match the dialogue is used.
   struct Guidance {

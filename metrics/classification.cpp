@@ -14,8 +14,8 @@ double classification(std::string_view prediction, std::string_view reference, T
   for (const std::string& name : classes) {
     if (python::contains(prediction, name)) found.push_back(name);
   }
-  // The official loop iterates over the list while it removes from it: `i` moves on although the
-  // next entry has taken the removed one's place, and the first equal entry is the one removed.
+  // The official loop removes entries from the list while it iterates over it: `i` advances
+  // although the next entry has moved to the current index, and the first equal entry is removed.
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::string_view name = found[i];
     if (name != reference && python::contains(reference, name)) {

@@ -12,8 +12,8 @@ namespace {
 
 using Codes = std::span<const std::uint32_t>;
 
-/// The line that LongBench compares: after leading newlines, the first without a code fence, a '#'
-/// or a "//"; empty if every line has one.
+/// The line that LongBench compares: after leading newlines, the first line without a code fence, a
+/// '#' or a "//"; empty if there is none.
 std::string_view first_code_line(std::string_view text) {
   std::size_t start = std::min(text.find_first_not_of('\n'), text.size());
   for (;;) {
@@ -25,7 +25,7 @@ std::string_view first_code_line(std::string_view text) {
   }
 }
 
-/// A line and the reference as numbers of their characters.
+/// A line and the reference as sequences of character numbers.
 struct CodePair {
   std::vector<std::uint32_t> line, reference;
   std::size_t alphabet = 0;
@@ -52,14 +52,14 @@ class SequenceMatcher {
       : a_(pair.line), b_(pair.reference), places_(pair.alphabet), run_(b_.size()) {
     for (std::size_t j = 0; j < b_.size(); ++j) places_[b_[j]].push_back(j);
     if (b_.size() < 200) return;
-    // Characters that make up more than 1% of a long reference start no match.
+    // Characters that make up more than 1% of a long reference do not start a match.
     const std::size_t most = b_.size() / 100 + 1;
     for (std::vector<std::size_t>& places : places_) {
       if (places.size() > most) places.clear();
     }
   }
 
-  /// Total size of the matching blocks: the longest one, then the same to its left and right.
+  /// Total size of the matching blocks: the longest one, then recursively to its left and right.
   std::size_t matches() {
     std::size_t total = 0;
     std::vector<Block> open{{0, a_.size(), 0, b_.size()}};
@@ -86,8 +86,8 @@ class SequenceMatcher {
     std::size_t a, b, size;
   };
 
-  /// The longest common substring, of several the one that starts earliest in a, then in b.  Seeds
-  /// leave out the frequent characters; the ends are then extended over them.
+  /// The longest common substring; of several, the one that starts earliest in a, then in b.  Seeds
+  /// exclude the frequent characters; the ends are then extended over them.
   Match longest_match(const Block& in) {
     Match best{in.a_begin, in.b_begin, 0};
     for (std::size_t i = in.a_begin; i < in.a_end; ++i) {
@@ -117,7 +117,7 @@ class SequenceMatcher {
   }
 
   Codes a_, b_;
-  std::vector<std::vector<std::size_t>> places_;  // for each character, where it stands in b
+  std::vector<std::vector<std::size_t>> places_;  // for each character, its places in b
   std::vector<std::size_t> run_;  // length of the common run that ends at the row and b[j]
 };
 

@@ -25,8 +25,8 @@ std::string collapse_spaces(std::string_view text) {
   return out;
 }
 
-/// What stands behind the first of `prefixes` that occurs, less one character (the space); nothing
-/// if no prefix occurs.  An answer that ends with the prefix yields "".
+/// The text after the first of `prefixes` that occurs, less one character (the space); nullopt if
+/// no prefix occurs.  An answer that ends with the prefix yields "".
 std::optional<std::string_view> after_prefix(std::string_view text,
                                              std::span<const std::string_view> prefixes) {
   for (std::string_view prefix : prefixes) {
@@ -84,7 +84,7 @@ double infinitebench_math_find(std::string_view prediction, Texts labels) {
   const NumberLabel label = number_label(labels, 0);
   const std::optional<std::string> number = python::first_number(prediction);
   if (!number) return 0;
-  // For a whole label the official scorer stops with an exception at "3.0": no match here.
+  // For a whole label the official scorer throws an exception at "3.0"; here it does not match.
   return (label.integer ? python::parse_int(*number) == label.integer
                         : python::parse_float(*number) == label.value)
              ? 1

@@ -32,8 +32,8 @@ LcsTable::LcsTable(const WordSequences& columns, std::size_t vocabulary)
       places_[--places_begin_[columns.words[c]]] = c + k;
     }
   }
-  // A word with more places than a row has machine words gets its bits once and for all (there are
-  // at most 64 such words); of the others they are set for each row.
+  // For a word with more places than a row has machine words, the bits are precomputed (there are
+  // at most 64 such words); for the others they are set for each row.
   for (std::size_t word = 0; word < vocabulary; ++word) {
     if (places_of(word).size() <= row_words_) continue;
     mask_of_[word] = masks_.size();
@@ -99,7 +99,7 @@ bool LcsTable::is_zero(std::size_t k) const {
 
 std::size_t LcsTable::backtrack(std::size_t k, std::size_t max_steps,
                                 std::vector<bool>& matched) const {
-  if (is_zero(k) && !rows_.empty()) {  // all the way to the left
+  if (is_zero(k) && !rows_.empty()) {  // go directly to the left end
     return columns_.ends[k] - columns_.begin(k);
   }
   std::size_t i = rows_.size(), j = columns_.ends[k], steps = 0;

@@ -50,8 +50,8 @@ class LcsTable {
 
   const WordSequences& columns_;
   std::size_t row_words_;
-  std::vector<std::size_t> places_begin_, places_;  // for each word, the bits where it stands
-  std::vector<std::size_t> mask_of_;  // for each word, its place in masks_, or kNoMask
+  std::vector<std::size_t> places_begin_, places_;  // for each word, the bits at its occurrences
+  std::vector<std::size_t> mask_of_;  // for each word, its index in masks_, or kNoMask
   std::vector<std::uint64_t> masks_;  // rows of bits of the frequent words
   std::vector<std::uint64_t> live_;   // 0 at the dead bits
   std::vector<std::uint64_t> row_, match_;

@@ -11,13 +11,13 @@ namespace turnbench::scorers {
 namespace {
 
 constexpr std::string_view kLetters = "ABCD";
-constexpr std::string_view kGuess = "A";  // where an answer names no letter
+constexpr std::string_view kGuess = "A";  // for answers without a letter
 
 bool is_letter(char c) {
   return kLetters.find(c) != kLetters.npos;
 }
 
-/// The letters in `named`, each once, in their order.
+/// The distinct letters in `named`, in their order.
 std::string letters_in(std::string_view named) {
   std::string out;
   for (char c : kLetters) {
@@ -26,7 +26,7 @@ std::string letters_in(std::string_view named) {
   return out;
 }
 
-/// The letters that stand before white space, a full stop or a closing bracket.
+/// The letters before white space, a full stop or a closing bracket.
 std::string marked_letters(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -38,14 +38,15 @@ std::string marked_letters(std::string_view text) {
   return out;
 }
 
-/// One for the letters of the reference, a quarter for some of them.
+/// 1 for all letters of the reference, 0.25 for some of them.
 double compare_letters(std::string_view given, std::string_view reference) {
   if (given == reference) return 1;
   const auto expected = [&](char c) { return reference.find(c) != reference.npos; };
   return std::all_of(given.begin(), given.end(), expected) ? 0.25 : 0;
 }
 
-/// Of the letters that a prediction names, or of itself if it stands in "ABCD" as it is.
+/// Compares the letters that a prediction names; or the prediction itself if it is a substring of
+/// "ABCD".
 double score_letters(std::string_view prediction, std::string_view named,
                      std::string_view reference) {
   if (reference.empty() || !std::all_of(reference.begin(), reference.end(), is_letter)) {
@@ -56,7 +57,7 @@ double score_letters(std::string_view prediction, std::string_view named,
   return compare_letters(named.empty() ? kGuess : named, reference);
 }
 
-/// The first line of more than one character; all of the text if there is none.
+/// The first line with more than one character; the whole text if there is none.
 std::string_view first_line(std::string_view text) {
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
@@ -66,8 +67,8 @@ std::string_view first_line(std::string_view text) {
   return text;
 }
 
-/// As `process_gt_code` writes what code gives: runs of white space as one space, no commas,
-/// apostrophes, backslashes and ".0", and no spaces between brackets.
+/// The output of code as `process_gt_code` normalizes it: runs of white space as one space, no
+/// commas, apostrophes, backslashes and ".0", and no spaces between brackets.
 std::string plain_code(std::string_view text) {
   std::string out;
   bool space = false;
@@ -87,7 +88,7 @@ std::string plain_code(std::string_view text) {
   return out;
 }
 
-/// `re.split(r"\s+", text)` where all white space is spaces.
+/// `re.split(r"\s+", text)` if all white space is spaces.
 std::vector<std::string> split_at_spaces(const std::string& text) {
   std::vector<std::string> out = {""};
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -100,7 +101,7 @@ std::vector<std::string> split_at_spaces(const std::string& text) {
   return out;
 }
 
-/// What the answer states: the words behind "the final output", or its last ones.
+/// The output that the answer states: the words after "the final output", or its last words.
 std::string stated_output(std::string_view prediction, std::size_t words) {
   constexpr std::string_view kMark = "the final output";
   std::string text = plain_code(prediction);

@@ -90,7 +90,7 @@ std::array<LengthBucket, 3> longbench_e_means(std::span<const double> scores,
   for (std::size_t b = 0; b < 3; ++b) {
     buckets[b].count = parts[b].size();
     const double mean = 100 * (pairwise_sum(parts[b]) / static_cast<double>(parts[b].size()));
-    // numpy rounds by scaling, so unlike Python's its last digit can be off.
+    // numpy rounds by scaling, so unlike in Python the last digit can be wrong.
     buckets[b].mean = std::nearbyint(mean * 100) / 100;
   }
   return buckets;

@@ -9,7 +9,8 @@ namespace turnbench::scorers {
 
 std::size_t longbench_write_words(std::string_view text) {
   std::size_t words = 0;
-  bool inside = false, english = false;  // of a run of word characters; all of it A-Z or a-z so far
+  bool inside = false,
+       english = false;  // state of a run of word characters: inside one; only A-Z and a-z so far
   for (std::size_t i = 0; i < text.size();) {
     const char32_t c = next_code_point(text, i);
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');

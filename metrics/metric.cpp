@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-/// The best score over the references, at least 0, as LongBench's `eval.py` takes it.
+/// The maximum score over the references, at least 0, as in LongBench's `eval.py`.
 template <typename ScoreOne>
 double best(const ScoringInput& input, ScoreOne score_one) {
   double best = 0;
@@ -81,7 +81,7 @@ Metric qa_f1_zh_metric() {
           }};
 }
 
-/// Puts the metric's name before what it complains about.
+/// Prefixes the metric's name to its error messages.
 void name_errors(Metric& metric) {
   metric.score = [name = metric.name, score = std::move(metric.score)](const ScoringInput& input) {
     try {

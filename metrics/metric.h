@@ -21,7 +21,7 @@ struct ScoringInput {
 /// A metric: scores an answer in [0, 1] (tables multiply by 100).  A pure function: the same input
 /// gives the same bits on every machine.
 struct Metric {
-  std::string_view name;         ///< as manifests and `score --metric` write it
+  std::string_view name;         ///< its name in manifests and in `score --metric`
   std::string_view description;  ///< one line; names the scorer that it reproduces
   /// @throws Error (input) if the references do not have the form that the metric needs.
   std::function<double(const ScoringInput&)> score;
@@ -34,8 +34,7 @@ struct Metric {
 /// All metrics, sorted by name.
 const std::vector<Metric>& all_metrics();
 
-/// The metric with this name; null for other names, which stand for scores of judges or for
-/// measurements.
+/// The metric with this name; null for other names, which denote judges' scores or measurements.
 const Metric* known_metric(std::string_view name);
 
 /// False if no reference has a visible character: there is nothing to compare an answer with.

@@ -23,7 +23,7 @@ std::u32string lowered(std::string_view text) {
   return python::lower(to_code_points(text));
 }
 
-/// Without punctuation, articles and white space beside single spaces.
+/// Removes punctuation and articles, and reduces white space to single spaces.
 std::string bare_words(std::u32string_view text) {
   std::u32string kept;
   for (char32_t c : text) {

@@ -9,7 +9,7 @@
 namespace turnbench {
 namespace {
 
-/// What stands behind the last " is ", or the whole text.
+/// The text after the last " is ", or the whole text.
 std::string_view value_of(std::string_view text) {
   constexpr std::string_view kIs = " is ";
   const std::size_t at = text.rfind(kIs);

@@ -6,7 +6,7 @@
 namespace turnbench::scorers {
 namespace {
 
-/// The digits behind the first `mark` that has digits behind it.
+/// The digits after the first `mark` that digits follow.
 std::string_view number_after(std::string_view mark, std::string_view reference) {
   for (std::size_t at = reference.find(mark); at != std::string_view::npos;
        at = reference.find(mark, at + 1)) {

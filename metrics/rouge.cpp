@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxPairs = std::size_t{1} << 30;
 
-/// Sentences end at each full stop; an empty piece is none, a blank one is a sentence of one empty
-/// word.
+/// Sentences end at each full stop; an empty piece is not a sentence, a blank one is a sentence
+/// with one empty word.
 WordSequences sentences_of(std::string_view text, WordIds& ids) {
   WordSequences out;
   for (std::size_t start = 0; start < text.size();) {
@@ -45,8 +45,8 @@ RougeL rouge(std::string_view prediction, std::string_view reference, std::size_
   check_comparison_size(hypothesis.words.size(), target.words.size(), "words", kMaxPairs);
   if (hypothesis.size() == 0 || target.size() == 0) return {};
 
-  // The union over all pairs of sentences of the words of one LCS each.  The words matched are
-  // those of the hypothesis' marked columns, so one mark a column collects them all.
+  // For each pair of sentences, the words of one LCS; the result is their union.  Matched words are
+  // marked columns of the hypothesis, so one mark per column collects them all.
   LcsTable table(hypothesis, ids.size());
   std::vector<bool> matched(hypothesis.words.size());
   for (std::size_t r = 0; r < target.size(); ++r) {

@@ -64,7 +64,7 @@ double rouge_score_lsum(std::string_view prediction, std::string_view reference)
   const WordSequences target = lines_of(expected, ids);
   check_comparison_size(candidate.words.size(), target.words.size(), "words", std::size_t{1} << 30);
 
-  // The places of the reference that some LCS with a candidate sentence uses.
+  // The places of the reference that are in an LCS with some candidate sentence.
   LcsTable table(target, ids.size());
   std::vector<bool> matched(target.words.size());
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
@@ -72,7 +72,7 @@ double rouge_score_lsum(std::string_view prediction, std::string_view reference)
     table.compute(candidate[c], kAll);
     for (std::size_t t = 0; t < target.size(); ++t) table.backtrack(t, kAll, matched);
   }
-  // A place counts only while both texts still have its word.
+  // A place counts only while unused occurrences of its word remain in both texts.
   std::vector<std::size_t> left_candidate = counts_of(candidate, ids.size());
   std::vector<std::size_t> left_target = counts_of(target, ids.size());
   std::size_t hits = 0;

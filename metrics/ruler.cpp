@@ -7,7 +7,8 @@
 namespace turnbench::scorers {
 namespace {
 
-/// How many references occur in the prediction, regardless of case, after RULER's cleaning of it.
+/// The number of references that occur in the prediction, regardless of case, after RULER's
+/// cleaning.
 double occurring(std::string_view prediction, Texts references) {
   label_at(references, 0);
   std::string text(python::strip(prediction));

@@ -26,7 +26,7 @@ double scbench_math_find(std::string_view prediction, Texts labels) {
   const std::optional<std::string> number = python::first_number(prediction);
   if (!number) return 0;
   const double value = *python::parse_float(*number);
-  // int(float(number)), compared exactly; of infinity the official scorer makes an exception.
+  // int(float(number)), compared exactly; infinity raises an exception in the official scorer.
   const bool equal = label.integer ? fmt::format("{:.0f}", std::trunc(value)) == *label.integer
                                    : value == label.value;
   return equal ? 1 : 0;

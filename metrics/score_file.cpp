@@ -19,11 +19,11 @@ struct Record {
   std::string prediction;
   std::vector<std::string> references;
   std::vector<std::string> classes;
-  bool official_classes = false;  // `all_classes` is there, if only as null
+  bool official_classes = false;  // `all_classes` exists, possibly as null
   std::optional<std::int64_t> length;
 };
 
-/// The value of the first of `keys` that the record has.
+/// The value of the first of `keys` that exists in the record.
 JsonView first_of(const JsonView& record, const std::vector<std::string_view>& keys) {
   for (std::string_view key : keys) {
     if (record.has(std::string(key))) return record.at(std::string(key));
@@ -31,7 +31,7 @@ JsonView first_of(const JsonView& record, const std::vector<std::string_view>& k
   record.fail("one of the keys " + join(keys, ", "));
 }
 
-/// Appends a string, a number or a list of them, which may be a list in a list.
+/// Appends a string, a number, or a list of them, which may be nested.
 void add_references(const JsonView& value, std::vector<std::string>& out, int lists = 0) {
   if (value.is_string()) {
     out.push_back(value.as_string());

@@ -48,7 +48,7 @@ FileScores score_file(const std::filesystem::path& path, const ScoreRequest& req
 std::string to_text(const FileScores& scores);
 
 /// {"metric", "dataset", "postprocess", "n", "mean", "by_length": {NAME: {"n", "mean"}}, "scores":
-/// [{"line", "score", "remark"}]}.  `dataset`, `by_length` and `remark` are left out if empty.
+/// [{"line", "score", "remark"}]}. `dataset`, `by_length` and `remark` are omitted if empty.
 OrderedJson to_json(const FileScores& scores);
 
 }  // namespace turnbench

@@ -48,9 +48,9 @@ struct RougeL {
   bool recursion_zero = false;
 };
 
-/// The official scorer reconstructs the LCS by recursion.  This is how many steps fit into Python's
-/// recursion limit when LongBench calls it; one less for Chinese, whose call is one function
-/// deeper.
+/// The official scorer reconstructs the LCS by recursion.  This is the number of steps that fit
+/// into Python's recursion limit when LongBench calls it; one less for Chinese, whose call is one
+/// function deeper.
 inline constexpr std::size_t kMaxRougeSteps = 990;
 inline constexpr std::size_t kMaxRougeZhSteps = kMaxRougeSteps - 1;
 

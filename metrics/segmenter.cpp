@@ -23,7 +23,7 @@ bool is_digit(char32_t c) {
   return c >= '0' && c <= '9';
 }
 
-/// What the dictionary is asked about; everything else is punctuation.
+/// Characters that are looked up in the dictionary; all others are punctuation.
 bool in_block(char32_t c) {
   return is_han(c) || is_alphanumeric(c) ||
          std::u32string_view(U"+#&._%-").find(c) != std::u32string_view::npos;
@@ -31,7 +31,7 @@ bool in_block(char32_t c) {
 
 }  // namespace
 
-/// A text with its characters and where each begins.
+/// A text with its characters and their offsets.
 struct Segmenter::Text {
   explicit Text(std::string_view utf8) : bytes(utf8) {
     for (std::size_t i = 0; i < utf8.size();) {
@@ -107,8 +107,8 @@ std::vector<std::string_view> Segmenter::cut(std::string_view utf8) const {
   return out;
 }
 
-/// For each character of a block, where the first word of the most probable segmentation from there
-/// on ends (of several the longest).
+/// For each character of a block, the end of the first word in the most probable segmentation of
+/// the rest (on ties the longest).
 std::vector<std::size_t> Segmenter::best_ends(const Text& text, std::size_t begin,
                                               std::size_t end) const {
   const double log_total = std::log(static_cast<double>(total_));
@@ -137,7 +137,7 @@ std::vector<std::size_t> Segmenter::best_ends(const Text& text, std::size_t begi
 void Segmenter::cut_block(const Text& text, std::size_t begin, std::size_t end,
                           std::vector<std::string_view>& out) const {
   const std::vector<std::size_t> ends = best_ends(text, begin, end);
-  // Single characters in a row are handed to the model together, unless they are a word.
+  // Consecutive single characters are passed to the model together, unless they are a word.
   std::size_t singles = begin;
   const auto flush = [&](std::size_t stop) {
     if (stop - singles > 1 && frequency(text.part(singles, stop)) <= 0) {
@@ -170,7 +170,7 @@ void Segmenter::cut_unknown(const Text& text, std::size_t begin, std::size_t end
       }
       i = stop;
     } else if (std::size_t stop = text.run_end(i, end, is_alphanumeric); stop > i) {
-      // A number may go on with a fraction, and anything with a per cent sign.
+      // A number may continue with a fraction or a per cent sign.
       if (stop + 1 < end && text.characters[stop] == '.' && is_digit(text.characters[stop + 1])) {
         stop = text.run_end(stop + 1, end, is_digit);
       }

@@ -15,11 +15,11 @@ constexpr double kImpossible = -3.14e100;
 constexpr std::array<const char*, 4> kStates = {"B", "E", "M", "S"};
 constexpr std::uint8_t kBegin = 0, kEnd = 1, kMiddle = 2, kSingle = 3;
 
-/// The states that may come before each state.
+/// The possible predecessors of each state.
 constexpr std::array<std::array<std::uint8_t, 2>, 4> kBefore = {
     {{kEnd, kSingle}, {kBegin, kMiddle}, {kBegin, kMiddle}, {kEnd, kSingle}}};
 
-/// A file that holds one Python dictionary, "P={...}", of strings and numbers: JSON but for its
+/// A file with one Python dictionary, "P={...}", of strings and numbers: JSON except for its
 /// quotes.
 Json read_dictionary(const std::filesystem::path& path) {
   const std::string text = read_file(path);

@@ -57,8 +57,8 @@ class BlockOverlap : public PromptProbe {
 
 }  // namespace
 
-/// How many important tokens two blocks of an answer have in common (LoopServe, section 5.3, figure
-/// 5b).
+/// The number of important tokens that two blocks of an answer have in common (LoopServe, section
+/// 5.3, figure 5b).
 ProbeInfo block_overlap() {
   using Kind = ParameterInfo::Kind;
   return {.name = "block-overlap",

@@ -42,7 +42,7 @@ class BlockSizes : public PromptProbe {
 }  // namespace
 
 /// One bar of the histogram of the block sizes that SABlock chooses (SABlock, figure 9), over all
-/// layers and the segments that keep something.
+/// layers and the segments with kept tokens.
 ProbeInfo block_sizes() {
   using Kind = ParameterInfo::Kind;
   return {.name = "block-sizes",

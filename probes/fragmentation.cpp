@@ -35,8 +35,8 @@ class Fragmentation : public PromptProbe {
 
 }  // namespace
 
-/// The share of blocks of equal size that a border between segments cuts (SABlock, figure 2a): the
-/// tokens before the window in consecutive blocks, the last one perhaps shorter.
+/// The share of equal-sized blocks that a segment boundary cuts (SABlock, figure 2a).  The blocks
+/// are consecutive and cover the tokens before the window; the last one may be shorter.
 ProbeInfo fragmentation() {
   using Kind = ParameterInfo::Kind;
   return {.name = "fragmentation",

@@ -15,19 +15,20 @@ struct HeadSelection {
   int layer = -1, head = -1;       ///< -1: all
   std::string aggregate = "mean";  ///< mean, or p0, p10, ...: a percentile
 
-  /// Calls task(head) for the selected heads of a layer, in order.
+  /// Calls task(head) for the selected heads of a layer, in ascending order.
   /// @throws Error (input) if the model has no such layer or head.
   void for_each(const LayerView& view, const std::function<void(std::size_t head)>& task) const;
 
   /// The mean of the heads' values, or a percentile of them (the nearest value; the lower of two).
-  /// Missing if there are no values; `why` says so, by default that `eta` is less than one line.
+  /// Missing if there are no values; `why` is the reason, by default that `eta` amounts to less
+  /// than one line.
   ProbeResult reduce(std::vector<double> values,
                      const std::string& why = "eta is no line of so short a prompt") const;
 };
 
 /// Parameters "layer", "head" and "over".
 std::vector<ParameterInfo> head_parameters();
-/// The same with "eta".
+/// The parameters of `head_parameters`, and "eta".
 std::vector<ParameterInfo> line_parameters();
 HeadSelection parse_head_selection(std::string_view probe, const Parameters& parameters);
 

@@ -32,8 +32,8 @@ const std::vector<std::vector<double>>& LayerSums::coverage() {
   return coverage_;
 }
 
-/// A cell is covered as soon as the heavier one of its two lines is chosen: one walk over the cells
-/// tells what every number of lines covers.
+/// A cell is covered as soon as the heavier of its two lines is chosen, so that one pass over the
+/// cells gives the coverage for every number of lines.
 std::vector<double> LayerSums::cover(int head, std::span<const std::int32_t> order) const {
   std::vector<std::int32_t> rank(order.size());
   for (std::size_t i = 0; i < order.size(); ++i)
@@ -68,7 +68,7 @@ std::vector<double> LayerSums::column_mass(PositionRange rows, int end) {
       view_.stats.for_each_row(h, rows.begin - view_.first_position, rows.size(), add);
     });
     sum.assign(static_cast<std::size_t>(rows.end), 0.0);
-    for (const std::vector<double>& own : heads)  // in their order, whatever the threads did
+    for (const std::vector<double>& own : heads)  // in a fixed order, independent of the threads
       std::transform(own.begin(), own.end(), sum.begin(), sum.begin(), std::plus<>());
   }
   std::vector<double> out = sum;

@@ -31,7 +31,7 @@ class LineOverlap : public Probe {
   void end() override {}
 
   std::vector<ProbeResult> results() override {
-    std::vector<std::vector<double>> sums;  // of each prompt and head
+    std::vector<std::vector<double>> sums;  // by prompt and head
     std::vector<int> others(prompts_.size());
     for (const auto& heads : prompts_) sums.emplace_back(heads.size(), self_ ? 1.0 : 0.0);
     for (std::size_t i = 0; i < prompts_.size(); ++i) {
@@ -60,14 +60,14 @@ class LineOverlap : public Probe {
   double eta_;
   bool self_;
   HeadSelection heads_;
-  std::vector<std::vector<LineSet>> prompts_;  ///< of each prompt, the heads in their order
+  std::vector<std::vector<LineSet>> prompts_;  ///< by prompt; heads in order
 };
 
 }  // namespace
 
-/// How many lines the same head chooses on another input too (LoopServe, section 3.1.2, figure 2):
-/// the Jaccard index of the chosen lines, slash by offset and vertical by column; of each prompt,
-/// the mean over all prompts, then over heads.
+/// The overlap of the lines that the same head chooses on different inputs (LoopServe, section
+/// 3.1.2, figure 2): the Jaccard index of the chosen lines, slash by offset and vertical by column;
+/// for each prompt, the mean over all prompts, then over heads.
 ProbeInfo line_overlap() {
   using Kind = ParameterInfo::Kind;
   std::vector<ParameterInfo> parameters = line_parameters();

@@ -47,14 +47,14 @@ class OutputError : public PromptProbe {
  private:
   int layer_;
   bool decode_;
-  Mean mean_;  ///< over the layers, and in decode over the tokens
+  Mean mean_;  ///< over the layers, and during decoding over the tokens
 };
 
 }  // namespace
 
-/// How far the output of a method's attention is from that of full attention, given the same hidden
-/// states: those of full attention, also for the keys and values that the method keeps.  The output
-/// is that of all heads of a layer, before its projection.
+/// The distance of the output of a method's attention from that of full attention, given the hidden
+/// states of full attention, also for the keys and values that the method keeps.  The output is
+/// that of all heads of a layer, before its projection.
 ProbeInfo output_error() {
   using Kind = ParameterInfo::Kind;
   return {.name = "output-error",

@@ -24,7 +24,7 @@ ProbeSpec::ProbeSpec(const Spec& spec, std::string label, const std::string& whe
       canonical_(spec.name + ":" + parameters_.canonical()) {
   if (parameters_.has(kMethodParameter))
     method_ = Method::parse(parameters_.choice(kMethodParameter), where, folder);
-  with_error_prefix(where, [&] { return make(); });  // refuses settings that do not go together
+  with_error_prefix(where, [&] { return make(); });  // rejects inconsistent settings
 }
 
 std::optional<std::string> ProbeSpec::setting(std::string_view name) const {

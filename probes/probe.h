@@ -15,20 +15,21 @@ namespace turnbench {
 class LayerSums;
 struct AttentionOutputs;
 
-/// What a method's attention gives in one layer, beside full attention on the same hidden states.
+/// Attention output of a method in one layer, next to that of full attention on the same hidden
+/// states.
 struct LayerOutputs {
   const AttentionOutputs& outputs;
   int layers = 0;       ///< of the model
-  bool decode = false;  ///< of one token of the answer; false: of all rows of the prompt
+  bool decode = false;  ///< true: one token of the answer; false: all rows of the prompt
 };
 
 /// The value of a probe on one prompt.
 struct ProbeResult {
-  double value = 0;     ///< in [0, 1], unless it is an error
+  double value = 0;     ///< in [0, 1], except for errors
   std::string missing;  ///< why there is no value; empty if there is one
 };
 
-/// Measures attention on one prompt after another.  It observes only: attention stays dense.
+/// Measures attention on one prompt after another.  Probes only observe: attention stays dense.
 class Probe {
  public:
   virtual ~Probe() = default;
@@ -42,11 +43,11 @@ class Probe {
   /// Then called for each layer in order, with the last row of the prompt and the rows of the
   /// answer; not called if the answer is empty.
   virtual void observe_answer(LayerSums&) {}
-  /// For a probe with a parameter "method": called for each layer in order, at first with the rows
-  /// of the prompt, then for each token of the answer that is read.
+  /// For a probe with a parameter "method": called for each layer in order, first with the rows of
+  /// the prompt, then for each token of the answer that is read.
   virtual void observe_outputs(const LayerOutputs&) {}
-  /// The same where the method selects: called for each layer in order, for each token of the
-  /// answer that is read, with what the layer's step reads.
+  /// For a method that selects: called for each layer in order, for each token of the answer that
+  /// is read, with the layer's selection.
   virtual void observe_selection(const LayerView&, const Selection&) {}
   /// Called at the end of each prompt.
   virtual void end() = 0;
@@ -70,19 +71,20 @@ class PromptProbe : public Probe {
 
 /// An entry of the registry: description, parameters and factory of a probe.
 struct ProbeInfo {
-  /// What the probe has to observe, in ascending order of cost.
+  /// The input that the probe requires, in ascending order of cost.
   enum class Input {
     kText,    ///< the tokens of the prompt, without attention
     kPrompt,  ///< attention over the prompt
     kAnswer   ///< also attention of the answer, which full attention generates
   };
   std::string_view name;
-  std::string_view summary;     ///< one line
-  std::string_view paper;       ///< title, year, figure
-  std::string_view metric;      ///< name of its values in tables
-  std::string_view deviations;  ///< from the paper, or where the paper is silent; "" for none
+  std::string_view summary;  ///< one line
+  std::string_view paper;    ///< title, year, figure
+  std::string_view metric;   ///< name of its values in tables
+  std::string_view
+      deviations;  ///< deviations from the paper, or choices where it gives no details; "" for none
   Input input = Input::kPrompt;
-  bool compares_dialogues = false;  ///< a result depends on the prompts of other dialogues
+  bool compares_dialogues = false;  ///< a result also depends on the prompts of other dialogues
   std::vector<ParameterInfo> parameters;
   std::function<std::unique_ptr<Probe>(const Parameters&)> make;
 };
@@ -90,22 +92,25 @@ struct ProbeInfo {
 /// A probe with its settings, as an experiment uses it.
 class ProbeSpec {
  public:
-  /// Parses "coverage:eta=0.1"; `where` names the place in messages, relative paths of files start
-  /// in `folder`.
+  /// Parses "coverage:eta=0.1".  `where` names the place in messages; relative paths of files are
+  /// resolved against `folder`.
   /// @throws Error (input) for an unknown probe or parameter, or a value out of range.
   static ProbeSpec parse(const std::string& text, const std::string& where = "probe",
                          const std::filesystem::path& folder = {});
-  /// The same, or an object {"name": ..., parameter: value, ...}, or {"label": ..., "probe": ...}.
+  /// As above, from text, an object {"name": ..., parameter: value, ...}, or {"label": ...,
+  /// "probe": ...}.
   static ProbeSpec parse(const JsonView& json, const std::filesystem::path& folder = {});
 
   const ProbeInfo& info() const { return *info_; }
-  const std::string& label() const { return label_; }  ///< its own, or as it was written
+  const std::string& label() const {
+    return label_;
+  }  ///< the given label, or else the original text
   /// The name and every parameter with its value: equal if and only if the probes are equal.
   const std::string& canonical() const { return canonical_; }
   /// The value of a parameter as in the canonical text, or the probe's name for "name"; nullopt if
   /// there is no such parameter.
   std::optional<std::string> setting(std::string_view name) const;
-  /// The method that runs beside full attention, the value of "method"; nullopt for most probes.
+  /// The method compared with full attention, the value of "method"; nullopt for most probes.
   const std::optional<Method>& method() const { return method_; }
   std::unique_ptr<Probe> make() const { return info_->make(parameters_); }
 

@@ -4,8 +4,8 @@
 
 namespace turnbench {
 
-/// How much of what a query attends to most a method selects for it, along full attention's hidden
-/// states: recall@k against exact top-k, k being what the method reads.
+/// Recall of a method's selection along full attention's hidden states: recall@k against exact
+/// top-k, where k is the number of tokens that the method reads.
 ProbeInfo recall() {
   using Kind = ParameterInfo::Kind;
   return {

@@ -61,9 +61,9 @@ class Redundancy : public PromptProbe {
 
 }  // namespace
 
-/// What is lost by keeping blocks of equal size in place of the best tokens (SABlock, figure 2c).
-/// A token's score is the attention that the window's rows pay to it, averaged over all heads of a
-/// layer; the loss is averaged over the layers.
+/// The loss from keeping blocks of equal size instead of the best tokens (SABlock, figure 2c).  A
+/// token's score is its attention from the window's rows, averaged over all heads of a layer; the
+/// loss is averaged over the layers.
 ProbeInfo redundancy() {
   using Kind = ParameterInfo::Kind;
   return {

@@ -42,15 +42,15 @@ class SegmentOverlap : public PromptProbe {
   double eta_, split_;
   bool shared_;
   HeadSelection heads_;
-  std::int32_t tokens_ = 0, cut_ = 0;  ///< of the prompt and of its first part
+  std::int32_t tokens_ = 0, cut_ = 0;  ///< number of tokens in the prompt and in its first part
   std::vector<double> values_;         ///< of the heads
 };
 
 }  // namespace
 
-/// How many of the heaviest lines of a prompt's second part are so in its first part too
-/// (LoopServe, section 3.1.3, figure 3): rows and columns of the first part alone against rows of
-/// the second part and all columns.
+/// The share of the heaviest lines of a prompt's second part that are among the heaviest of its
+/// first part (LoopServe, section 3.1.3, figure 3): rows and columns of the first part alone,
+/// against rows of the second part and all columns.
 ProbeInfo segment_overlap() {
   using Kind = ParameterInfo::Kind;
   std::vector<ParameterInfo> parameters = line_parameters();

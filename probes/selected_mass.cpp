@@ -7,7 +7,7 @@
 namespace turnbench {
 namespace {
 
-/// Mean over the query heads: the attention that lies on what is read for the head.
+/// Attention mass of the tokens that are read for a head, mean over the query heads.
 double mass_on(const LayerView& view, const Selection& selection) {
   if (selection.all()) return 1;
   const HeadScores& attention = view.stats.window_mass(1);  // [query heads, n]
@@ -23,7 +23,7 @@ double mass_on(const LayerView& view, const Selection& selection) {
 
 }  // namespace
 
-/// How much of full attention lies on what a method selects, along full attention's hidden states.
+/// Share of full attention's mass on the method's selection, along full attention's hidden states.
 ProbeInfo selected_mass() {
   using Kind = ParameterInfo::Kind;
   return {.name = "selected-mass",

@@ -8,8 +8,8 @@
 
 namespace turnbench {
 
-/// The mean of measure(view, selection) over the layers and tokens of an answer that are read with
-/// a selection.
+/// The mean of measure(view, selection) over the layers and over the answer tokens that are read
+/// with a selection.
 template <typename Measure>
 class SelectionMean : public PromptProbe {
  public:

@@ -39,13 +39,14 @@ class StepOverlap : public PromptProbe {
     return static_cast<double>(both.size()) / static_cast<double>(now.size());
   }
 
-  std::map<int, std::vector<std::vector<std::int32_t>>> before_;  // by layer: the last step's lists
+  // By layer: the previous step's lists.
+  std::map<int, std::vector<std::vector<std::int32_t>>> before_;
   Mean mean_;
 };
 
 }  // namespace
 
-/// How much of what a step reads the step before it has read: what need not be loaded.
+/// Share of a step's selection that the previous step also selected, and that need not be loaded.
 ProbeInfo step_overlap() {
   using Kind = ParameterInfo::Kind;
   return {.name = "step-overlap",

@@ -30,8 +30,8 @@ class TokenOverlap : public PromptProbe {
 
 }  // namespace
 
-/// How many of the tokens that matter to the answer the end of the prompt finds (LoopServe, section
-/// 3.2.1, figure 4a): the top tokens by its last rows against those by the answer's rows.
+/// The overlap between the top tokens by the last rows of the prompt and the top tokens by the
+/// answer's rows (LoopServe, section 3.2.1, figure 4a).
 ProbeInfo token_overlap() {
   using Kind = ParameterInfo::Kind;
   return {.name = "token-overlap",

@@ -9,8 +9,8 @@
 
 namespace turnbench {
 
-/// Scores of the prompt's tokens: the attention that some query rows give them, summed over all
-/// heads and layers (LoopServe, equations 4 and 5).
+/// Scores of the prompt's tokens: the attention that they receive from some query rows, summed over
+/// all heads and layers (LoopServe, equations 4 and 5).
 class TokenScores {
  public:
   explicit TokenScores(int prompt_tokens = 0) : prompt_tokens_(prompt_tokens) {}

@@ -46,8 +46,8 @@ class TopMass : public PromptProbe {
 
 }  // namespace
 
-/// The share of a row's attention that is on the tokens to which it gives most: a point of the
-/// row's sorted scores, summed up to there (PQCache, figure 6).
+/// The share of a row's attention on the tokens with the highest attention: a point of the
+/// cumulative sum of the row's sorted scores (PQCache, figure 6).
 ProbeInfo top_mass() {
   using Kind = ParameterInfo::Kind;
   return {.name = "top-mass",

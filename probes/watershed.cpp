@@ -7,8 +7,8 @@
 namespace turnbench {
 namespace {
 
-constexpr double kFloor = 1e-6;       // of a share
-constexpr double kSignificant = 0.5;  // of the largest divergence before
+constexpr double kFloor = 1e-6;       // minimum of a share
+constexpr double kSignificant = 0.5;  // relative to the largest earlier divergence
 
 std::vector<double> floored(std::span<const double> shares) {
   std::vector<double> out;
@@ -40,7 +40,7 @@ std::vector<double> round_shares(LayerSums& layer, PositionRange rows,
   for (const PositionRange& round : rounds)
     out.push_back(std::accumulate(mass.begin() + round.begin, mass.begin() + round.end, 0.0));
   const double sum = std::accumulate(out.begin(), out.end(), 0.0);
-  for (double& share : out)  // attention that is nowhere in float32 is everywhere alike
+  for (double& share : out)  // if all attention is zero in float32, the shares are equal
     share = sum > 0 ? share / sum : 1 / static_cast<double>(rounds.size());
   return out;
 }

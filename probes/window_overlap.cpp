@@ -50,8 +50,8 @@ class WindowOverlap : public PromptProbe {
 
 }  // namespace
 
-/// The same for one window of rows, of the prompt or of the answer (LoopServe, section 5.3, figure
-/// 5a): the top tokens by it against those by the whole answer.
+/// As `token_overlap` for one window of rows of the prompt or of the answer (LoopServe, section
+/// 5.3, figure 5a): the top tokens by the window against those by the whole answer.
 ProbeInfo window_overlap() {
   using Kind = ParameterInfo::Kind;
   return {

@@ -25,12 +25,12 @@ const std::vector<std::string_view>& condition_fields() {
   return fields;
 }
 
-/// Cells whose answers stand side by side: those of all methods under equal settings.
+/// Cells whose answers are shown together: those of all methods with equal settings.
 using Group = std::vector<const Cell*>;
 
-/// The cells that a request means, in table order; refuses what means none.
+/// The cells that a request selects, in table order; rejects requests that select none.
 std::vector<Cell> wanted_cells(const Store& store, const AnswersRequest& request) {
-  store.manifest(request.experiment);  // refuses an unknown name
+  store.manifest(request.experiment);  // throws for an unknown name
   std::vector<Cell> cells = store.cells(request.experiment);
   std::erase_if(cells, is_probe);
   if (cells.empty()) {
@@ -68,7 +68,7 @@ std::vector<Cell> wanted_cells(const Store& store, const AnswersRequest& request
   return cells;
 }
 
-/// Refuses a dialogue that none of the cells has.
+/// Rejects a dialogue that none of the cells has.
 void require_dialogue(const Store& store, const std::vector<Cell>& cells, const std::string& id) {
   if (id.empty()) return;
   std::set<std::string> hashes, known;
@@ -104,7 +104,7 @@ MethodAnswer answer_of(const Cell& cell, const Store::StoredAnswer* stored) {
   return out;
 }
 
-/// Text as Markdown shows it: on one line, without marks of its own.
+/// Text for Markdown: on one line, with special characters escaped.
 std::string plain(std::string_view text, std::size_t most) {
   std::string words;
   for (char c : text) {
@@ -207,7 +207,8 @@ void for_each_answered_turn(const Store& store, const AnswersRequest& request,
                 answer_of(*cell, found == by_place.end() ? nullptr : found->second));
           }
           for (MethodAnswer& answer : out.answers) {
-            if (!has_reference(turn.references)) answer.score.reset();  // of an older program
+            if (!has_reference(turn.references))
+              answer.score.reset();  // stored by an older version
           }
           const bool wanted =
               std::any_of(out.answers.begin(), out.answers.end(), [&](const MethodAnswer& answer) {
@@ -237,7 +238,7 @@ OrderedJson to_json(const AnsweredTurn& turn) {
   if (turn.context) out["context"] = *turn.context;
   out["answers"] = OrderedJson::array();
   for (const MethodAnswer& a : turn.answers) {
-    const bool answered = a.status == "ok" || !a.answer.empty();  // or not scored, and there
+    const bool answered = a.status == "ok" || !a.answer.empty();  // or not scored, but present
     out["answers"].push_back(
         {{"method", a.method},
          {"score", or_null(a.score)},

@@ -15,25 +15,25 @@ namespace turnbench {
 
 /// The answer of one method to one question.
 struct MethodAnswer {
-  std::string method;                        ///< its label in tables
-  std::string status;                        ///< of the record, or "pending" if there is none
-  std::string error;                         ///< one line, if the record failed
-  std::string answer;                        ///< empty if there is none
-  std::optional<double> score;               ///< by the cell's own metric, x100
+  std::string method;           ///< its label in tables
+  std::string status;           ///< status of the record, or "pending" if there is none
+  std::string error;            ///< one line, if the record failed
+  std::string answer;           ///< empty if there is none
+  std::optional<double> score;  ///< by the cell's own metric, x100
   std::optional<int> prompt_tokens, tokens;  ///< of prompt and answer; none if imported
-  /// Whether it ended at a stop token ("stop") or at its length limit ("length"); empty if
+  /// "stop" if the answer ended at a stop token, "length" if at its length limit; empty if it was
   /// imported, or if there is no answer.
   std::string finish_reason;
 };
 
 /// One question with the answers of all methods under the same settings.
 struct AnsweredTurn {
-  Cell cell;  ///< the settings that the methods share; its method is that of the first answer
+  Cell cell;  ///< the settings that the methods share; its method is the first answer's
   std::string dialogue, question;
   int turn = 0;
   std::vector<std::string> references;
   std::vector<MethodAnswer> answers;  ///< in table order
-  /// What the turn says beside its question, if it is asked for: instruction and paragraphs.
+  /// If requested: the turn's text except the question, that is, instruction and paragraphs.
   std::optional<std::vector<std::string>> context = {};
 };
 
@@ -56,15 +56,15 @@ struct AnswersRequest {
   std::vector<std::string> methods;    ///< as MethodFilter reads them; empty: all
   std::string dataset;                 ///< label; empty: all
   std::string position, dialogue;      ///< empty: all
-  std::size_t limit = 0;               ///< turns at most; 0: all
-  bool context = false;                ///< with the context of each turn
+  std::size_t limit = 0;               ///< maximum number of turns; 0: all
+  bool context = false;                ///< include the context of each turn
   std::vector<AnswerCondition> where;  ///< one answer must satisfy all of them
 };
 
 /// Calls `visit` for each requested turn, dialogue by dialogue.  Only one dialogue's answers are in
 /// memory at a time.  Probes have no answers.
-/// @throws Error (input) for methods, datasets, positions and dialogues that the experiment does
-/// not have.
+/// @throws Error (input) for methods, datasets, positions and dialogues that are not in the
+/// experiment.
 void for_each_answered_turn(const Store& store, const AnswersRequest& request,
                             const std::function<void(const AnsweredTurn&)>& visit);
 

@@ -9,7 +9,7 @@
 
 namespace turnbench {
 
-/// A dimension over which means are taken, and the values over which, in table order.
+/// A dimension over which means are taken, and its averaged values in table order.
 struct AveragedDimension {
   std::string name;
   std::vector<std::string> values;
@@ -18,11 +18,11 @@ struct AveragedDimension {
 /// Collects the dimensions over which the entries of a table average.
 class Averages {
  public:
-  /// `value`: of the table.
+  /// `value`: the table's value.
   Averages(const Results& results, std::string value)
       : results_(results), value_(std::move(value)) {}
 
-  /// Adds an entry: the mean over these cells.  `all_turns`: over all their turns, too.
+  /// Adds an entry: the mean over these cells.  `all_turns`: the mean is also over all their turns.
   void add(const std::vector<const Cell*>& cells, bool all_turns);
   std::vector<AveragedDimension> dimensions() const;
 

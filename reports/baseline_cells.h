@@ -8,11 +8,12 @@
 
 namespace turnbench {
 
-/// The cells of the method that others are compared with.  `results` must outlive it.
+/// The cells of the baseline method.  `results` must outlive it.
 class BaselineCells {
  public:
   BaselineCells(const Results& results, const std::string& method);
-  /// The one of the same model, dataset, position, history and answers; null if there is none.
+  /// The baseline cell with the same model, dataset, position, history and answers; null if there
+  /// is none.
   const Cell* of(const Cell& cell) const;
 
  private:

@@ -10,14 +10,14 @@
 namespace turnbench {
 namespace {
 
-// Colours that stay apart for colour-blind readers and in print.
+// Colours that are distinguishable for colour-blind readers and in print.
 const std::vector<std::string> kColors = {"#0072b2", "#e69f00", "#009e73",
                                           "#cc79a7", "#d55e00", "#56b4e9"};
 const std::vector<std::string> kMarks = {"circle", "square", "diamond"};
 
 constexpr double kLabelWidth = 210, kPlotWidth = 520, kRight = 40, kTop = 54, kBottom = 30,
                  kLane = 13, kGap = 12, kTitleLine = 18, kNoteLine = 16;
-constexpr double kLetter = 7;  // width that a letter of a label may have, on average
+constexpr double kLetter = 7;  // average width of a letter in a label
 
 /// Lines of text from `y` on.
 std::string text_lines(const std::vector<std::string>& lines, double y, double step,
@@ -69,10 +69,10 @@ void fit_axis(DotChart& chart) {
     }
   }
   if (low == high) high = 1;
-  // The largest of 1, 2 and 5 times a power of ten that gives four steps or more.
+  // The largest of 1, 2 and 5 times a power of ten that gives at least four steps.
   const double most = (high - low) / 4, power = std::pow(10, std::floor(std::log10(most)));
   chart.step = (most >= 5 * power ? 5 : most >= 2 * power ? 2 : 1) * power;
-  constexpr double kRounding = 1e-6;  // of a step: no step more for it
+  constexpr double kRounding = 1e-6;  // in steps: rounding errors must not add a step
   chart.first = chart.step * std::floor(low / chart.step + kRounding);
   chart.last = chart.step * std::ceil(high / chart.step - kRounding);
 }

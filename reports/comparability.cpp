@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kNone = "none";
 
-/// Parameters that every method is compared in which keeps or reads less than everything, or which
-/// evicts: one without such a parameter has none.
+/// Parameters that are compared between all methods which evict, or which keep or read fewer tokens
+/// than full attention: methods without such a parameter count as having none.
 struct UniversalParameter {
   std::string_view name, subject;
   bool of_evictions = false;
@@ -25,7 +25,7 @@ constexpr std::array kUniversal = {UniversalParameter{"sinks", "sinks"},
                                    UniversalParameter{"dense_layers", "dense layers"},
                                    UniversalParameter{"pool", "pooling of scores", true}};
 
-/// A method of the table, with what its answers took in all cells of the table.
+/// A method of the table, with the resources that its answers used in all cells of the table.
 struct Subject {
   std::string label, canonical;
   MethodSettings settings;
@@ -56,22 +56,22 @@ std::vector<Subject> subjects_of(const std::vector<const Cell*>& cells,
   return out;
 }
 
-/// The value of each method in one respect; nothing where it has none.
+/// The value of each method in one respect; nullopt if it has none.
 struct Respect {
   std::string subject;
   std::vector<std::optional<std::string>> values;  ///< one for each method
-  /// What stands behind a method's name where it calls the parameter differently: " (lw)".
+  /// Suffix of a method's name if it has another name for the parameter: " (lw)".
   std::vector<std::string> own_names = {};
   std::string consequence = "";
 };
 
-/// Collects respects, and makes remarks of those in which methods differ.
+/// Collects respects, and creates remarks for those in which methods differ.
 class Remarks {
  public:
   explicit Remarks(const std::vector<Subject>& subjects) : subjects_(subjects) {}
 
   /// True if two methods of different families differ, or two of one family whose labels do not
-  /// show it.  `parameter`: its name in labels; "" if labels never show it.
+  /// show the difference.  `parameter`: its name in labels; "" if labels never show it.
   bool differs(const Respect& respect, std::string_view parameter) const {
     for (std::size_t i = 0; i < subjects_.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
@@ -107,7 +107,7 @@ class Remarks {
   std::vector<ComparabilityRemark> take() { return std::move(out_); }
 
  private:
-  /// The methods with a value; a family's name for all of its methods.
+  /// The methods with this value; a family's name if all of its methods have it.
   std::vector<std::string> names_of(const Respect& respect, const std::string& value) const {
     std::vector<std::string> out;
     for (std::size_t i = 0; i < subjects_.size(); ++i) {
@@ -125,7 +125,7 @@ class Remarks {
     return out;
   }
 
-  /// Methods that decide two things are compared in both, maybe with the same result.
+  /// Methods with two kinds of policies are compared in both, possibly with the same result.
   bool is_known(const ComparabilityRemark& remark) const {
     return std::any_of(out_.begin(), out_.end(), [&](const ComparabilityRemark& other) {
       return other.subject == remark.subject && other.values == remark.values;
@@ -142,8 +142,8 @@ std::string_view common_name(const MethodInfo& info, std::string_view parameter)
   return found == info.compared_as.end() ? parameter : std::string_view(found->second);
 }
 
-/// What the parameter's description has on this value, for one that stands for something: "a
-/// quarter of the layers, rounded up" for -1; else the value.
+/// The meaning of a special value in the parameter's description: "a quarter of the layers, rounded
+/// up" for -1; else the value.
 std::string value_text(const ParameterInfo& p, const std::string& value) {
   const std::string_view description = p.description;
   for (const std::string& clause : split(description, "; ")) {
@@ -152,7 +152,7 @@ std::string value_text(const ParameterInfo& p, const std::string& value) {
   return value;
 }
 
-/// A part's value of the parameter that is compared under `name`.
+/// A part's value of the parameter that is compared as `name`.
 struct PartValue {
   const ParameterInfo* parameter = nullptr;
   std::string value;
@@ -195,7 +195,7 @@ void compare_universal(const std::vector<Subject>& subjects, Remarks& remarks) {
   }
 }
 
-/// Parameters of the same name and unit in parts that decide the same thing.
+/// Compares parameters with the same name and unit in parts of the same kind.
 void compare_shared_parameters(const std::vector<Subject>& subjects, Remarks& remarks) {
   constexpr std::array kKinds = {&PolicyKinds::eviction, &PolicyKinds::selection,
                                  &PolicyKinds::prefill};
@@ -254,9 +254,9 @@ void compare_budget_units(const std::vector<Subject>& subjects, Remarks& remarks
   if (any_budget) remarks.add_if_differs(respect, "budget");
 }
 
-/// Budgets that were exceeded, on the mean over the records: tokens kept at the end of the prompt
-/// by evictions, tokens that a decode step read by selections.  The tokens of the answer, the
-/// step's own among them, come on top without a remark.
+/// Finds budgets that were exceeded, on the mean over the records: for eviction, tokens kept at the
+/// end of the prompt; for selection, tokens read per decode step.  The tokens of the answer,
+/// including the step's own, are not counted against the budget.
 void find_exceeded(const std::vector<Subject>& subjects, Remarks& remarks) {
   constexpr double kRounding = 1;  // tokens
   const auto excess = [](const char* subject, std::size_t methods) {
@@ -293,7 +293,7 @@ void find_exceeded(const std::vector<Subject>& subjects, Remarks& remarks) {
 void compare_placements(const std::vector<Subject>& subjects, Remarks& remarks) {
   Respect placement{"keys and values", {}}, cache{"device cache of a KV head and layer", {}},
       rule{"rule of the device cache", {}};
-  bool any_cache = false, any_without = false;  // of methods that limit tokens
+  bool any_cache = false, any_without = false;  // of methods with a limit of tokens
   for (const Subject& s : subjects) {
     const auto& of = s.settings.placement;
     const bool host = of.at("placement") == "host";
@@ -303,7 +303,8 @@ void compare_placements(const std::vector<Subject>& subjects, Remarks& remarks) 
     auto& cached_by = rule.values.emplace_back();
     if (!host) continue;
     const std::string &tokens = of.at("cache_tokens"), &with = of.at("cache_rule");
-    const bool keeps_step = with != "lru" && with != "lfu";  // holds what a step reads at least
+    // The cache has at least the tokens that a step reads.
+    const bool keeps_step = with != "lru" && with != "lfu";
     size = tokens != "0" ? tokens + " tokens" : keeps_step ? "what a step reads" : kNone;
     if (*size != kNone) cached_by = with;
     any_cache |= *size != kNone;

@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-/// Fields of a line: text that is anybody's, and numbers as they are.
+/// Fields of a line: arbitrary text, and numbers without quotes.
 class CsvLine {
  public:
   explicit CsvLine(bool guard_formulas) : guard_formulas_(guard_formulas) {}
@@ -32,7 +32,7 @@ class CsvLine {
   std::vector<std::string> fields_;
 };
 
-/// What stands behind a column's name for its difference to a method.
+/// Column name suffixes for the difference to a method.
 std::vector<std::string> difference_suffixes(const std::string& baseline,
                                              const Comparison& comparison) {
   const std::string minus = " minus " + baseline;
@@ -42,7 +42,7 @@ std::vector<std::string> difference_suffixes(const std::string& baseline,
   return out;
 }
 
-constexpr int kAllDigits = -1;  // as many as tell a number from all others
+constexpr int kAllDigits = -1;  // as many as are needed to restore the exact value
 
 std::string field_text(const std::optional<double>& x, int digits) {
   if (!x) return "";

@@ -9,7 +9,7 @@
 namespace turnbench {
 namespace {
 
-/// Whether a code point hides, or moves what stands beside it, instead of being seen.
+/// Whether a code point is invisible, or changes the display of its neighbours.
 bool is_invisible(char32_t c) {
   return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0xAD || c == 0x61C || c == 0x180E ||
          c == 0x200B || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
@@ -17,7 +17,7 @@ bool is_invisible(char32_t c) {
          (c >= 0xE0000 && c <= 0xE007F);
 }
 
-/// Copies `text` with what cannot be seen spelled out, and line ends and tabs as they are.
+/// Copies `text` with invisible characters escaped; line ends and tabs are kept.
 std::string spelled_out(std::string_view text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
@@ -63,7 +63,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// A letter or digit of any script: what an underscore may stand between in Markdown.
+/// A letter or digit of any script, between which Markdown ignores an underscore.
 bool is_word(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          static_cast<unsigned char>(c) >= 0x80;
@@ -166,7 +166,7 @@ std::string escape_latex(std::string_view text) {
       case '|':
         out += "\\textbar{}";
         break;
-      case '"':  // a command of its own in some languages
+      case '"':  // a command in some LaTeX languages
         out += "\\char34{}";
         break;
       case '[':

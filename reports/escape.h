@@ -6,9 +6,9 @@
 
 namespace turnbench {
 
-// Labels, titles and messages can contain any text.  For each format there are functions that make
-// it plain text of that format, on one line.  Ordinary labels ("snapkv:budget=64,window=8") stay
-// unchanged.
+// Labels, titles and messages can contain any text.  For each format there are functions that
+// convert it to plain text of that format, on one line.  Ordinary labels
+// ("snapkv:budget=64,window=8") stay unchanged.
 
 /// Replaces line ends and tabs by spaces.  Writes other control characters, invisible characters,
 /// characters that change the direction of text, and ill-formed bytes as escapes: \x1b, \u202e.
@@ -22,11 +22,11 @@ std::string escape_markup_block(std::string_view text);
 std::string escape_markdown(std::string_view text);
 /// Escapes text as a paragraph of Markdown: it never becomes a heading or a list.
 std::string markdown_paragraph(std::string_view text);
-/// A row of a table, of fields that are Markdown.
+/// A table row whose fields are Markdown.
 std::string markdown_row(const std::vector<std::string>& fields);
 
-/// Escapes text for LaTeX.  A leading [ or * is put in braces; after the \\ of the row above LaTeX
-/// would read it as an argument.
+/// Escapes text for LaTeX.  A leading [ or * is enclosed in braces, because LaTeX would read it as
+/// an argument of the preceding row's \\.
 std::string escape_latex(std::string_view text);
 
 /// A field of a CSV, quoted if necessary.  Text that a spreadsheet would read as a formula gets an

@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-/// Counts and mean; without an interval.
+/// Counts and mean, without an interval.
 Estimate counted(const Contributions& c, double scale) {
   Estimate out;
   out.known = c.known;
@@ -35,8 +35,8 @@ Estimate estimate(const std::vector<const Stratum*>& strata) {
   const Spread spread = spread_of(c);
   if (!spread.known) return out;
   Interval interval = c.in_range ? share_interval(c.mean, spread) : value_interval(c.mean, spread);
-  // What is never negative has no negative mean (but for roundings of a mean of 0).  Nothing is
-  // known of metrics whose scores turn out to be no shares.
+  // Values that are never negative have no negative mean (except for rounding of a mean of 0).  For
+  // metrics whose scores are not shares, no range is known.
   const Stratum& any = *strata.front();
   if (!any.is_share && !any.is_signed && c.mean >= 0) interval.low = std::max(interval.low, 0.0);
   if (std::all_of(strata.begin(), strata.end(), [](const Stratum* s) { return s->is_exact; }))

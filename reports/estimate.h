@@ -14,7 +14,7 @@ namespace turnbench {
 struct Estimate {
   bool known = false;  ///< false: there is no mean, and only the counts are valid
   double mean = 0;
-  /// None where a dataset has a single dialogue; without width where all values are exact.
+  /// Missing if a dataset has only one dialogue; of width 0 if all values are exact.
   std::optional<Interval> interval;
   int dialogues = 0;  ///< distinct dialogues with scored turns
   int turns = 0;      ///< scored turns
@@ -22,38 +22,38 @@ struct Estimate {
 };
 
 /// The mean over strata of each stratum's mean over turns: every dataset has the same weight.
-/// Unknown if a stratum has no scored turn, because a mean over fewer datasets is another quantity.
-/// The interval is `share_interval` where all values are shares, else `value_interval`.
+/// Unknown if a stratum has no scored turn, because a mean over fewer datasets is a different
+/// quantity.  The interval is `share_interval` if all values are shares, else `value_interval`.
 Estimate estimate(const std::vector<const Stratum*>& strata);
 
 /// A paired difference: the mean over pairs of a stratum's mean minus its baseline's, on the turns
 /// that have scores in both.
 struct Difference {
   Estimate estimate;
-  PValue against_zero;  ///< sign-flip test, by itself and in the family
-  /// Two one-sided tests of the margin, if there is one and the values are shares.
+  PValue against_zero;  ///< sign-flip test: unadjusted, and adjusted within the family
+  /// Two one-sided tests with the margin, if there is one and the values are shares.
   std::optional<double> equivalence;
 };
 
-/// What `compare` is asked for.
+/// The tests that `compare` performs.
 struct Comparison {
   Adjustment adjustment = Adjustment::kMaxT;
-  double margin = 0;  ///< points within which methods count as equivalent; 0: no such test
+  double margin = 0;  ///< in points; smaller differences count as equivalent; 0: no such test
 };
 
-/// The differences of a table: one family, tested on the same flips.  Nothing where a pair has no
-/// turn in common.
+/// The differences of a table: one family, tested on the same flips. nullopt if a pair has no turn
+/// in common.
 std::vector<std::optional<Difference>> compare(const std::vector<std::vector<StratumPair>>& family,
                                                const Comparison& comparison = {});
 
-/// A number of dialogues, or in words what is known instead: "more than 1000000000", "unknown:
-/// ...".
+/// A number of dialogues, or the reason for its absence: "more than 1000000000", "unknown: ...".
 struct NeededDialogues {
   std::optional<int> number;
   std::string otherwise;
 };
-/// How many dialogues tell a difference of `points` (of 100) apart with a probability of 80%, if
-/// differences vary as those of `pairs`.  Unknown where these have no interval, or are no shares.
+/// The number of dialogues at which a difference of `points` (of 100) is detected with a
+/// probability of 80%, if differences vary as those of `pairs`.  Unknown if these have no interval
+/// or are not shares.
 NeededDialogues needed_dialogues(const std::vector<StratumPair>& pairs, double points);
 
 }  // namespace turnbench

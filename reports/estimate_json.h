@@ -7,7 +7,7 @@
 
 namespace turnbench {
 
-/// A number of an estimate; null where there is no mean.
+/// A number of an estimate; null if there is no mean.
 OrderedJson number_json(const Estimate& estimate, double x);
 
 /// Sets "mean", "low" and "high".

@@ -8,7 +8,7 @@
 namespace turnbench {
 namespace {
 
-/// The parameter that a dimension is the setting of; "" if it is none.
+/// The parameter for a dimension that is a setting; "" for other dimensions.
 std::string setting_name(const std::string& dimension) {
   if (!dimension.starts_with(kSettingPrefix) || dimension == kVariantDimension) return "";
   const std::string name = dimension.substr(kSettingPrefix.size());

@@ -35,14 +35,14 @@ details { margin: .5rem 0; } summary { cursor: pointer; }
 pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 13px; }
 )";
 
-/// Whether an entry is worse than the baseline beyond doubt.
+/// Whether an entry is significantly worse than the baseline.
 bool is_worse(const Pivot::Entry& e, const TableValue& unit) {
   if (!e.difference || e.difference->against_zero.adjusted > kDoubt) return false;
   const double mean = e.difference->estimate.mean;
   return unit.lower_is_better ? mean > 0 : mean < 0;
 }
 
-/// A line of an entry under its mean.
+/// A line below the mean of an entry.
 std::string second_line(const std::string& text) {
   return "<span class=\"difference\">" + text + "</span>";
 }
@@ -113,10 +113,10 @@ std::string details(const std::string& summary, const std::string& text) {
          escape_markup_block(text) + "</pre></details>\n";
 }
 
-/// What the numbers were made of: protocol cards, the manifest, machines.
+/// The origin of the numbers: protocol cards, the manifest, machines.
 std::string protocol(const Results& results) {
   std::string out = "<h2>Protocol</h2>\n";
-  std::map<std::string, std::vector<Cell>> cells;  // by card: that have it
+  std::map<std::string, std::vector<Cell>> cells;  // cells by card
   for (const Cell& c : results.cells()) cells[c.protocol].push_back(c);
   std::set<std::string> cards;
   for (const Cell& c : results.cells()) {

@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-/// "$92.4$ [$88.1$, $95.2$]": minus signs are those of formulas.
+/// "$92.4$ [$88.1$, $95.2$]": in math mode, for proper minus signs.
 std::string latex_estimate(const Estimate& estimate, int digits, bool sign) {
   const auto number = [&](double x) { return "$" + number_text(x, digits, sign) + "$"; };
   std::string out = number(estimate.mean);
@@ -40,7 +40,7 @@ std::string entry_text(const std::optional<Pivot::Entry>& e, int digits) {
   return out;
 }
 
-/// A line under the tables.
+/// A line below the tables.
 std::string note_text(const std::string& note) {
   return "\\par{\\footnotesize " + escape_latex(replace_all(note, "–", "--")) + "\\par}\n";
 }

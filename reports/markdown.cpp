@@ -12,8 +12,7 @@
 namespace turnbench {
 namespace {
 
-/// "92.4 [88.1, 95.2]", with the difference to the baseline and to the published number where there
-/// are any.
+/// "92.4 [88.1, 95.2]", with the differences to the baseline and to the published number, if any.
 std::string entry_text(const Pivot::Entry& e, int digits) {
   const Estimate& x = e.estimate;
   if (!x.known) {

@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-/// Turns on which nothing could be measured, each cell's once: it may have several labels.
+/// Number of turns on which nothing could be measured.  A cell with several labels counts once.
 int turns_without_value(const Results& results) {
   int out = 0;
   std::set<std::string> seen;
@@ -22,10 +22,11 @@ int turns_without_value(const Results& results) {
   return out;
 }
 
-/// "mtbench 12 of 16": the turns of each dataset without a reference, of those that a cell has.
+/// "mtbench 12 of 16": for each dataset, its turns without a reference, among those that a cell
+/// has.
 std::vector<std::string> unreferenced_turns(const Results& results) {
   std::vector<std::string> datasets;
-  std::map<std::string, std::pair<std::size_t, std::size_t>> most;  // without, of
+  std::map<std::string, std::pair<std::size_t, std::size_t>> most;  // without a reference, total
   for (const Cell& cell : results.cells()) {
     const Stratum& s = results.stratum(cell.key, -1);
     const auto without = static_cast<std::size_t>(s.without_reference);
@@ -136,7 +137,7 @@ std::vector<std::string> warnings(const Results& results) {
 std::vector<std::string> notes(const Results& results) {
   std::vector<std::string> out;
   const std::size_t own = results.pending(),
-                    imported = results.pending(/*imported=*/true);  // nothing will compute them
+                    imported = results.pending(/*imported=*/true);  // will not be computed
   std::string pending;
   if (own > 0) {
     pending = fmt::format(

@@ -9,8 +9,8 @@ namespace turnbench {
 
 // The text below the tables of every format, as plain text.
 
-/// Explains the numbers in the tables.  `differences` says where the differences to the baseline
-/// are ("in parentheses"); `counters` is true if columns of counters are shown.
+/// Explains the numbers in the tables.  `differences` is the place of the differences to the
+/// baseline ("in parentheses"); `counters` is true if columns of counters are shown.
 std::string caption(const std::vector<Pivot>& pivots, const std::string& differences,
                     bool counters);
 
@@ -21,7 +21,7 @@ std::string progress_note(const Results& results);
 /// Names the results that were computed by other sources than this program's; "" if there are none.
 std::string stale_note(const Results& results);
 
-/// What is said of a CSV beside it: the warning of a smoke run, and all notes.
+/// Warnings to print with a CSV: the warning of a smoke run, and all notes.
 std::vector<std::string> warnings(const Results& results);
 
 /// All notes: pending, stale, truncated, length-limited and failed results, missing values, and

@@ -6,17 +6,17 @@
 
 namespace turnbench {
 
-/// "70.6"; with `sign` "+70.6".  What is printed as a zero has no minus sign.
+/// "70.6"; with `sign` "+70.6".  Values that round to zero have no minus sign.
 std::string number_text(double value, int digits, bool sign = false);
 
-/// A paper's number, or with `sign` the difference to it, beside numbers of so many digits: papers
-/// print two of scores.
+/// A paper's number, or with `sign` the difference to it, next to numbers with `digits` decimals:
+/// papers print two for scores.
 std::string published_text(double value, int digits, bool sign = false);
 
 /// "[66.1, 75.1]"; with `sign` "[-31.9, +0.2]".
 std::string interval_text(const Interval& interval, int digits, bool sign = false);
 
-/// "70.6 [66.1, 75.1]"; "70.6" where there is no interval.
+/// "70.6 [66.1, 75.1]"; "70.6" if there is no interval.
 std::string estimate_text(const Estimate& estimate, int digits, bool sign = false);
 
 /// "p 0.012", "p <0.001".

@@ -18,8 +18,8 @@ namespace {
 /// Why an entry, or a part of one, has no value.
 constexpr const char *kNotRun = "not run", *kNoValue = "no value";
 
-/// Sorts rows and columns as the manifest lists the values of each of their dimensions: cells come
-/// in that order, so a value's rank is that of its first appearance.
+/// Sorts rows and columns in the manifest's order of the values of each dimension.  Cells are in
+/// this order, so a value's rank is that of its first appearance.
 class Order {
  public:
   using Place = std::vector<std::size_t>;
@@ -40,7 +40,7 @@ bool contains(const std::vector<std::string>& list, std::string_view value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-/// Makes one table: which strata make up which entry, and what follows from them.
+/// Builds one table: which strata form which entry, and all derived values.
 class PivotMaker {
  public:
   PivotMaker(const Results& results, const TableSpec& spec)
@@ -86,16 +86,16 @@ class PivotMaker {
   const TableSpec& spec_;
   Values named_;  ///< dimensions of rows and columns
   bool by_turn_ = false;
-  Values averaged_;  ///< dimensions that entries average over: several values, and not named
+  Values averaged_;  ///< dimensions over which entries average: several values, and not named
   std::map<Order::Place, Values> rows_, columns_;
   std::map<std::pair<Order::Place, Order::Place>, Parts> parts_;
-  /// The datasets that any method was planned for, by where their entries stand.
+  /// The datasets for which any method was planned, by the place of their entries.
   std::map<Values, Values> datasets_;
   BaselineCells baselines_;
   std::set<std::pair<std::string, int>> unreferenced_;  ///< datasets (hashes) and turns
 };
 
-/// Where a cell's entry stands, whatever its method.
+/// The place of a cell's entry, regardless of its method.
 PivotMaker::Values PivotMaker::peers_place(const Cell& cell, int turn) const {
   Values out;
   for (const std::string& name : named_) {
@@ -106,8 +106,7 @@ PivotMaker::Values PivotMaker::peers_place(const Cell& cell, int turn) const {
   return out;
 }
 
-/// Finds datasets of which no turn has a reference.  They are the same for every method, also for
-/// one that failed.
+/// Finds datasets without any reference.  They are the same for all methods, including failed ones.
 void PivotMaker::find_unreferenced() {
   for (const Cell& cell : results_.cells()) {
     for (int turn = -1; turn < (by_turn_ ? results_.turns() : 0); ++turn) {
@@ -156,7 +155,7 @@ void PivotMaker::place_cells() {
   }
 }
 
-/// Why a part has no value.
+/// The reason why a part has no value.
 std::string PivotMaker::reason(const Part& part) const {
   const Stratum& own = stratum(part);
   const Stratum& scores = results_.stratum(part.cell->key, part.turn);
@@ -166,7 +165,7 @@ std::string PivotMaker::reason(const Part& part) const {
   return ran ? kNoValue : kNotRun;
 }
 
-/// What an entry's mean would lack; nothing if no part of it has a value.
+/// The parts that an entry's mean lacks; empty if no part has a value.
 PivotMaker::Values PivotMaker::missing(const Parts& parts) const {
   Values out, datasets;
   bool any = false;
@@ -189,7 +188,7 @@ PivotMaker::Values PivotMaker::missing(const Parts& parts) const {
   return out;
 }
 
-/// Each part beside the same part of the baseline method.
+/// Each part with the same part of the baseline method.
 std::vector<StratumPair> PivotMaker::pairs(const Parts& parts) const {
   static const Stratum nothing;
   std::vector<StratumPair> out;
@@ -201,7 +200,7 @@ std::vector<StratumPair> PivotMaker::pairs(const Parts& parts) const {
   return out;
 }
 
-/// Whether an entry is to be compared: it has a mean, and is not the baseline itself.
+/// Whether an entry has a difference: it has a mean, and is not the baseline itself.
 bool PivotMaker::has_difference(const Parts& parts, const Pivot::Entry& entry) const {
   const bool is_baseline = std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
     return part.cell->method == spec_.difference_to;
@@ -242,7 +241,8 @@ std::map<std::string, Pivot::Range> PivotMaker::counters(
   for (const ReportedCounter& counter : reported_counters()) {
     using Setting = std::pair<std::string, std::string>;  // method, history
     std::map<Setting, Mean> means;
-    std::set<std::string> counted;  // cells; those of a turn's column have a counter for all turns
+    // Cells; in columns of single turns, counters are over all turns.
+    std::set<std::string> counted;
     for (const Parts* parts : row) {
       std::map<Setting, Mean> of_entry;
       for (const Part& part : *parts) {
@@ -272,8 +272,9 @@ void PivotMaker::add_notes(Pivot& pivot) const {
       if (!e) continue;
       const std::string place = value_heading(spec_.rows, pivot.rows[r]) + ", " +
                                 value_heading(spec_.columns, pivot.columns[c]);
-      const bool is_hole = !e->missing.empty() && e->missing.front() != kNoValue &&
-                           e->missing.front() != kNotRun;  // another note counts what has not
+      const bool is_hole =
+          !e->missing.empty() && e->missing.front() != kNoValue &&
+          e->missing.front() != kNotRun;  // another note counts the parts that have not run
       if (is_hole) holes.push_back(fmt::format("{} lacks {}", place, join(e->missing, ", ")));
       for (const std::string& remark : e->published_notes) {
         if (!contains(remarks, remark)) remarks.push_back(remark);
@@ -292,8 +293,8 @@ void PivotMaker::add_notes(Pivot& pivot) const {
         fmt::format("The paper's number for {}: {}", join(entries[remark], "; "), remark));
 }
 
-/// All differences of the table at once: they are one family, those of imported predictions
-/// another.
+/// Computes all differences of the table together: they form one family, and those of imported
+/// predictions another.
 void PivotMaker::add_differences(Pivot& pivot, const Comparison& comparison) const {
   std::vector<TestedDifference> tested;
   std::vector<Pivot::Entry*> members;
@@ -315,7 +316,7 @@ void PivotMaker::add_differences(Pivot& pivot, const Comparison& comparison) con
   if (has_two_families(tested)) pivot.notes.emplace_back(kTwoFamilies);
 }
 
-/// How many dialogues the parts of the table have scores of.
+/// The number of dialogues with scores in the parts of the table.
 std::string PivotMaker::dialogues() const {
   struct Range {
     std::size_t least = 0, most = 0;
@@ -366,7 +367,7 @@ Pivot PivotMaker::make(const Comparison& comparison) {
   out.baseline = spec_.difference_to;
   out.comparison = comparison;
   for (const auto& [place, values] : columns_) out.columns.push_back(values);
-  bool has_blanks = false;  // where there are cells
+  bool has_blanks = false;  // for entries that should have cells
   Averages averages(results_, spec_.value);
   for (const auto& [row, values] : rows_) {
     out.rows.push_back(values);

@@ -23,13 +23,13 @@ const std::vector<ReportedCounter>& reported_counters();
 /// A table to print: labels of rows and columns, and an estimate for each entry with results.
 struct Pivot {
   std::string title;
-  const TableValue* value = nullptr;  ///< what the estimates are; "score" for every metric
+  const TableValue* value = nullptr;  ///< the quantity; "score" for every metric
   std::vector<std::string> row_dimensions, column_dimensions;
   /// Values of the dimensions, in the order of the manifest.
   std::vector<std::vector<std::string>> rows, columns;
   struct Entry {
     Estimate estimate;
-    /// The parts that are missing for a mean, with the reason: "tiny-fact (failed)".
+    /// The parts without which there is no mean, with the reason: "tiny-fact (failed)".
     std::vector<std::string> missing;
     std::size_t pending = 0;               ///< dialogues of its cells that have not run yet
     std::optional<Difference> difference;  ///< to the baseline method
@@ -38,23 +38,24 @@ struct Pivot {
   };
   std::vector<std::vector<std::optional<Entry>>> entries;  ///< [row][column]
   std::string baseline;   ///< label of the method that differences refer to, or empty
-  Comparison comparison;  ///< how they were tested
+  Comparison comparison;  ///< how the differences were tested
   /// For each row, by name of a counter: its mean over the row's entries.  If the row has several
   /// methods or histories, the range of their means.
   struct Range {
     double low = 0, high = 0;
   };
   std::vector<std::map<std::string, Range>> counters;
-  std::vector<std::string> notes;           ///< why entries have no mean, and remarks of papers
-  std::vector<AveragedDimension> averages;  ///< what its means are over
-  std::vector<ComparabilityRemark> comparability;  ///< in what its methods were not run alike
-  std::vector<std::string> row_comparability;      ///< what these have on the methods of each row
+  std::vector<std::string> notes;  ///< why entries have no mean, and remarks on published numbers
+  std::vector<AveragedDimension> averages;  ///< the dimensions over which its means are taken
+  std::vector<ComparabilityRemark> comparability;  ///< differences between the runs of its methods
+  /// For each row, the values of these for its methods.
+  std::vector<std::string> row_comparability;
 
-  /// What the numbers are of, in a line under the table: "Dialogues: 24 of each of 4 datasets.
-  /// Means over position (begin, end). Differences to full."; "" if there are none.
+  /// Describes the data in a line under the table: "Dialogues: 24 of each of 4 datasets.  Means
+  /// over position (begin, end).  Differences to full."; "" if there are no numbers.
   std::string basis;
 
-  // Whether any entry has one.
+  // Whether any entry has a published number.
   bool has_published() const;
   bool has_missing() const;
   bool has_pending() const;
@@ -62,23 +63,23 @@ struct Pivot {
   bool has_differences() const;
   bool has_equivalence() const;
   bool has_counters() const;  ///< false if all rows are probes
-  /// Those that some row has: turns whose answers are forced decode nothing.
+  /// The counters that some row has: turns with forced answers decode nothing.
   std::vector<ReportedCounter> shown_counters() const;
-  /// A counter of a row: "1378", or "256–512" if it depends on the method; "" if nothing was
-  /// counted.
+  /// A counter of a row: "1378", or "256–512" if it depends on the method; "" if there is no count.
   std::string counter_text(std::size_t row, const std::string& name) const;
 };
 
 Pivot make_pivot(const Results& results, const TableSpec& spec, const Comparison& comparison = {});
 
-/// An entry of a table with a baseline: how many dialogues its difference needs.
+/// The number of dialogues that the difference of one table entry needs.
 struct NeededOfEntry {
   std::vector<std::string> row, column;  ///< values of the table's dimensions
-  double difference = 0;                 ///< that the store has, in points
-  int dialogues = 0;                     ///< that it is of
+  double difference = 0;                 ///< in the store, in points
+  int dialogues = 0;                     ///< number of dialogues over which it was measured
   NeededDialogues needed;
 };
-/// For every entry with a difference, how many dialogues tell one of `points` apart.
+/// For every entry with a difference, the number of dialogues at which a difference of `points` is
+/// detected.
 std::vector<NeededOfEntry> needed_dialogues(const Results& results, const TableSpec& spec,
                                             double points);
 

@@ -11,7 +11,8 @@ std::string title_of(const Results& results, const std::string& what) {
   return warning.empty() ? what : warning + " - " + what;
 }
 
-/// A table's rows; its columns are positions, or datasets and positions, of which one is drawn.
+/// The rows of a table; its columns are positions, or datasets and positions, of which one dataset
+/// is drawn.
 DotChart chart_of(const Pivot& pivot, const std::string& dataset) {
   DotChart out;
   for (const std::vector<std::string>& row : pivot.rows) out.rows.push_back({join(row, ", "), {}});

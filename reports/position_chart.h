@@ -9,8 +9,8 @@ namespace turnbench {
 
 /// Charts of mean scores: methods are rows, positions of the question are series.  The first chart
 /// is the mean over all datasets with equal weight; if there are several datasets, one chart for
-/// each follows.  Only datasets are averaged: models, histories and kinds of earlier answers have
-/// rows of their own.
+/// each follows.  Only datasets are averaged: each model, history and source of earlier answers has
+/// its own row.
 std::vector<DotChart> position_charts(const Results& results);
 
 }  // namespace turnbench

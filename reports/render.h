@@ -7,44 +7,45 @@
 
 namespace turnbench {
 
-/// Tables; svg is the figure.
+/// Formats of tables, and svg for the figure.
 inline constexpr const char* kReportFormats[] = {"md", "csv", "tex", "html", "json", "svg"};
 
 struct RenderOptions {
   std::string format = "md";   ///< one of kReportFormats
-  bool long_csv = false;       ///< csv with one cell a line and all fields, instead of the table
+  bool long_csv = false;       ///< csv with one cell per line and all fields, instead of the table
   Comparison comparison = {};  ///< how differences are tested
-  bool guard_formulas = true;  ///< csv: an apostrophe in front of what a spreadsheet would compute
+  /// Csv: prefix text that a spreadsheet would evaluate with an apostrophe.
+  bool guard_formulas = true;
 };
 /// The report of an experiment.
 /// @throws Error (input) for an unknown format.
 std::string render_report(const Results& results, const RenderOptions& options);
 
 std::string render_markdown(const Results& results, const Comparison& comparison = {});
-/// The only table of the results, after RFC 4180 but for its line ends, which are LF: a header and
-/// lines of as many fields.
+/// The only table of the results, as in RFC 4180 except that lines end with LF: a header, and lines
+/// with the same number of fields.
 /// @throws Error (input) if there are several tables; the message lists them.
 std::string render_csv(const Results& results, const RenderOptions& options = {});
-/// All cells, one a line; also after RFC 4180.
+/// All cells, one per line; also as in RFC 4180.
 std::string render_csv_long(const Results& results, const RenderOptions& options = {});
 std::string render_json(const Results& results, const Comparison& comparison = {});
 /// Tables for \input; they need no LaTeX packages.
 std::string render_latex(const Results& results, const Comparison& comparison = {});
-/// One self-contained page: tables, a dot chart by position, the protocol cards, what failed.
+/// One self-contained page: tables, a dot chart by position, the protocol cards, failures.
 std::string render_html(const Results& results, const Comparison& comparison = {});
 
-/// One cell of the experiment with its estimate: an element of json and a line of the long csv.
+/// One cell of the experiment with its estimate: an element of json, or a line of the long csv.
 struct CellLine {
   Cell cell;
   Estimate estimate;
-  /// To each of `baselines`; nothing for itself, and where there is nothing to compare.
+  /// One for each of `baselines`; nullopt for the baseline itself, and if nothing can be compared.
   std::vector<std::optional<Difference>> differences;
   std::size_t pending = 0;  ///< dialogues that have not run yet
   std::optional<Results::Published> published;
 };
 std::vector<CellLine> cell_lines(const Results& results, const Comparison& comparison);
 
-/// The methods that the experiment's tables take differences to, each once.
+/// The distinct baselines of the experiment's tables.
 std::vector<std::string> baselines(const Results& results);
 
 }  // namespace turnbench

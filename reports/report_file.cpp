@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kDoctype = "<!doctype html>\n";
 constexpr std::string_view kCaptions[] = {
     "\nMeans x100 with 95% intervals over dialogues", "\nMeans with 95% intervals over dialogues",
-    // As older programs wrote them:
+    // As older versions wrote them:
     "\nMeans x100 with 95% intervals (bootstrap over dialogues)",
     "\nMeans with 95% intervals (bootstrap over dialogues), scores x100"};
 
@@ -30,12 +30,12 @@ bool is_json_report(std::string_view text) {
   return json.is_object() && json.contains("experiment") && json.contains("cells");
 }
 
-/// Whether the first line that is no comment is the header of a report's csv.
+/// Whether the first line that is not a comment is the header of a report's csv.
 bool is_csv_report(std::string_view text) {
   while (text.starts_with('#')) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
   const std::vector<std::string> columns = split(text.substr(0, text.find('\n')), ",");
   return std::any_of(columns.begin(), columns.end(), [&](const std::string& low) {
-    // Of "X low", in quotes or not, where the long form has "low" alone.
+    // From "X low", in quotes or not; the long form has only "low".
     const std::size_t at = low.rfind("low");
     if (at == std::string::npos) return false;
     const auto has = [&](const char* other) {

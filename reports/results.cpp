@@ -21,9 +21,9 @@ namespace {
 
 const Stratum kNothing;
 
-/// Settles which postprocess is meant: the cells' own, or the only one that there is.
+/// Determines the postprocess: the cells' own, or the only existing one.
 ScoreChoice choose(const Store& store, const std::string& experiment, ScoreChoice choice) {
-  // Nothing is cut out of an answer whose tokens are compared.
+  // Fidelity compares tokens, so no postprocess applies.
   if (is_fidelity_metric(choice.metric) && choice.postprocess.empty()) choice.postprocess = "none";
   const std::map<std::string, bool> known = store.postprocesses(experiment, choice.metric);
   if (known.empty()) {
@@ -54,15 +54,15 @@ Results::Published as_published(const PublishedNumber& row) {
   return out;
 }
 
-/// A published number in a message: its line, and what it is said to belong to.
+/// A published number in a message: its line, and the cells to which it belongs.
 std::string place_of(const PublishedNumber& row) {
   std::vector<std::string> named;
   for (const auto& [name, values] : row.dimensions) named.push_back(join(values, " | "));
   return fmt::format("line {} ({})", row.line, join(named, ", "));
 }
 
-/// The number of a dialogue in its dataset.  `near`: that of the row before; rows are mostly in
-/// order.
+/// The index of a dialogue in its dataset.  `near`: index of the previous row's dialogue; rows are
+/// mostly in order.
 std::uint32_t number_of(const Population& population, std::string_view id, std::uint32_t near) {
   const std::vector<std::string>& ids = population.ids;
   for (std::size_t i = near; i < ids.size() && i <= near + 1; ++i) {
@@ -125,7 +125,7 @@ TableSpec Results::table_of_all_cells() const {
 }
 
 void Results::read_populations(const Store& store) {
-  std::map<std::string, std::size_t> planned;  // by dataset and card: cells share few of them
+  std::map<std::string, std::size_t> planned;  // by dataset and card, of which there are few
   for (const Cell& cell : cells_) {
     auto& population = populations_[cell.dataset_hash];
     if (!population) {
@@ -157,7 +157,7 @@ class Results::StratumReader {
     }
   }
 
-  /// Returns the number of the turn's dialogue.
+  /// Returns the index of the turn's dialogue.
   std::uint32_t add(std::string_view cell, std::string_view dialogue, int turn,
                     Record::Status status, double value, bool lacks_reference = false) {
     if (all_ == nullptr || cell != cell_) {
@@ -195,14 +195,14 @@ class Results::StratumReader {
   const std::string& value_;
   const bool by_turn_;
   std::map<std::string, std::shared_ptr<const Population>> of_cell_;
-  std::set<std::string> exact_;  // cells of full attention, where it is compared with itself
+  std::set<std::string> exact_;  // cells of full attention, for comparisons with itself
   std::string cell_;             // of the last turn
-  Stratum* all_ = nullptr;       // its cell's, of all turns
+  Stratum* all_ = nullptr;       // stratum of this cell over all turns
   std::uint32_t dialogue_ = 0;
 };
 
-/// Counts what turns say beside their scores: which dialogues are complete, what was cut, what
-/// failed, and where they ran.
+/// Counts properties of turns other than scores: complete dialogues, truncation, failures, and
+/// environments.
 class Results::TurnCounter {
  public:
   explicit TurnCounter(Results& results) : results_(results) {
@@ -233,7 +233,7 @@ class Results::TurnCounter {
       results_.failures_.push_back(
           {cell_, std::string(turn.dialogue), std::string(turn.error), turn.turn});
     }
-    if (turn.prompt_tokens <= 0) return;  // of the others nobody made a prompt
+    if (turn.prompt_tokens <= 0) return;  // the others have no prompt
     lost_ += turn.truncated_tokens;
     results_.truncations_[cell_].add(turn.prompt_tokens, lost_);
   }
@@ -335,8 +335,8 @@ int Results::turns_of(const Cell& cell) const {
 }
 
 std::size_t Results::pending(bool imported) const {
-  // All cells run a dataset's dialogues in the same order, so the one that lacks most lacks them
-  // all.
+  // All cells run a dataset's dialogues in the same order, so the cell with the most missing
+  // dialogues lacks all that are missing.
   std::map<std::string, std::size_t> most;  // by dataset
   for (const Cell& cell : cells_) {
     if (is_imported(cell) != imported) continue;
@@ -358,7 +358,7 @@ ScoreChoice Results::choice_of(const Store& store, const std::string& value) con
   if (value == "score") return choice_;
   const ScoreChoice metric{value, ""};
   const bool any = !store.postprocesses(manifest_.name, value).empty();
-  return any ? choose(store, manifest_.name, metric) : metric;  // nothing was scored by it yet
+  return any ? choose(store, manifest_.name, metric) : metric;  // no answer was scored by it yet
 }
 
 const Stratum& Results::stratum(const std::string& cell, int turn, const std::string& value) const {
@@ -395,7 +395,7 @@ std::optional<Results::Published> Results::published(const Cell& cell,
   return std::nullopt;
 }
 
-/// Whether a printed number is one of a cell's scores by `metric`, or by its own.
+/// Whether a published number is for a cell's scores by `metric`, or by the cell's own metric.
 bool Results::belongs(const PublishedNumber& row, const Cell& cell,
                       const std::string& metric) const {
   const bool own = metric.empty() && choice_.metric.empty();
@@ -418,7 +418,7 @@ std::optional<Results::Published> Results::published(const std::vector<const Cel
     if (row.averaged_over.empty()) continue;
     const auto agrees = [&](const Cell* cell) { return belongs(row, *cell, metric); };
     if (!std::all_of(cells.begin(), cells.end(), agrees)) continue;
-    // A mean over all datasets, say, is not that of some of them.
+    // A published mean over all datasets, for example, does not apply to a subset.
     std::vector<const Cell*> whole;
     std::copy_if(all.begin(), all.end(), std::back_inserter(whole), agrees);
     const bool complete = std::all_of(

@@ -18,7 +18,7 @@
 
 namespace turnbench {
 
-/// The name in tables of scores that are not by the cells' own metric; empty for those that are.
+/// The name in tables of scores by another metric than the cells' own; empty for the cells' own.
 std::string name_of(const ScoreChoice& choice);
 
 /// Everything that a report needs about one experiment, read from the store.
@@ -30,34 +30,35 @@ class Results {
   Results(const Store& store, const std::string& experiment, const ScoreChoice& choice = {});
 
   const Manifest& manifest() const { return manifest_; }
-  /// The manifest's tables.  If it has none, one of datasets and positions, whose rows are all else
-  /// that the cells differ in.
+  /// The manifest's tables.  If it has none, one table of datasets and positions, whose rows are
+  /// all other dimensions in which the cells differ.
   const std::vector<TableSpec>& tables() const { return tables_; }
-  /// Leaves one table, by its place in `tables`.
+  /// Keeps only one table, by its index in `tables`.
   void keep_table(std::size_t table) { tables_ = {tables_.at(table)}; }
   const std::vector<Cell>& cells() const { return cells_; }
   const std::vector<Store::Failure>& failures() const { return failures_; }
   /// Which scores the tables show.
   const ScoreChoice& score_choice() const { return choice_; }
-  /// What the numbers of a table with this `value` are: their unit, and which are better.
+  /// Unit and direction (which values are better) of a table with this `value`.
   const TableValue& unit_of(const std::string& value) const;
-  /// The number of a cell's dialogues, and how many of them have run.
+  /// The number of a cell's dialogues, and the number that have run.
   const CellProgress& progress(const Cell& cell) const { return progress_.at(cell.key); }
-  /// The number of dialogues that some cell has not run yet; or, of cells of imported predictions,
-  /// that these lack.  A dialogue counts once for all cells of its dataset.
+  /// The number of dialogues that some cell has not run yet; with `imported`, of dialogues that
+  /// cells of imported predictions lack.  A dialogue counts once for all cells of its dataset.
   std::size_t pending(bool imported = false) const;
   const std::vector<std::string>& environments() const { return environments_; }
-  /// Truncation of the prompts of one cell, of some and of all cells.
+  /// Truncation of the prompts of one cell, of several cells, and of all cells.
   Truncation truncation(const std::string& cell) const;
   Truncation truncation(const std::vector<Cell>& cells) const;
   Truncation truncation() const { return truncation(cells_); }
-  /// How many judgements are in no score because they could not be read: a text for each judge.
+  /// The number of judgements that are in no score because they could not be parsed: one text per
+  /// judge.
   const std::set<std::string>& unparsed_judgements() const { return unparsed_; }
-  /// What the answers of each cell took, by its key.
+  /// Resources that the answers of each cell used, by the cell's key.
   const std::map<std::string, CellUsage>& usages() const { return usages_; }
-  /// Cells with results that were computed by other sources than this program's.
+  /// Cells with results of other sources than this program's.
   const std::vector<StaleCell>& stale() const { return stale_; }
-  const StaleCell* stale(const std::string& cell) const;  ///< null if it has none
+  const StaleCell* stale(const std::string& cell) const;  ///< null if it has no stale results
 
   /// The value of a table dimension for a cell; "-" for a setting that its method does not have.
   /// `turn` counts from 0, and is negative if turn is not a dimension.
@@ -67,8 +68,8 @@ class Results {
   /// The values of one cell for a table; `turn` < 0 means all turns.
   const Stratum& stratum(const std::string& cell, int turn,
                          const std::string& value = "score") const;
-  int turns() const { return turns_; }  ///< of the longest dialogue
-  /// Turns of the longest dialogue of a cell's dataset.
+  int turns() const { return turns_; }  ///< maximum over all dialogues
+  /// Maximum number of turns in a cell's dataset.
   int turns_of(const Cell& cell) const;
   /// Mean of a counter over a cell's records; nullopt if no record has it.
   std::optional<double> counter(const std::string& cell, const std::string& name) const;
@@ -80,12 +81,12 @@ class Results {
   /// The published number for a cell, if any.
   std::optional<Published> published(const Cell& cell, const std::string& metric = "") const;
   /// The published number for the mean over these cells: the paper's own mean, or else the mean of
-  /// its numbers for all of them.  For a `metric` other than the cells' own, only numbers that name
-  /// this metric are used.
+  /// its numbers for all of them.  For a `metric` other than the cells' own, only numbers with this
+  /// metric are used.
   std::optional<Published> published(const std::vector<const Cell*>& cells,
                                      const std::string& metric = "") const;
-  /// One line for each published number that belongs to no cell, or that is not the only one of its
-  /// cell.
+  /// One line for each published number that matches no cell, or that shares its cell with another
+  /// published number.
   const std::vector<std::string>& published_problems() const { return published_problems_; }
 
  private:
@@ -97,7 +98,8 @@ class Results {
   void read_values(const Store& store, const std::string& experiment);
   void check_published();
   TableSpec table_of_all_cells() const;
-  /// The scores that a table's value stands for: those of the report, or those by a metric.
+  /// The scores that a table's value stands for: the report's, or those by the metric that it
+  /// names.
   ScoreChoice choice_of(const Store& store, const std::string& value) const;
 
   Manifest manifest_;

@@ -17,11 +17,11 @@
 namespace turnbench {
 namespace {
 
-// Below this size a forward pass is too short for several threads: workers side by side do better.
+// Below this size a forward pass is too short for several threads, and parallel workers are faster.
 constexpr std::int64_t kSmallModel = 100'000'000;
 
-/// The scores of records whose turns have a reference.  A record that cannot be scored is one that
-/// failed; its answer stays.
+/// The scores of records whose turns have a reference.  A record that cannot be scored becomes
+/// failed; its answer is kept.
 std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
                                       std::vector<Record>& records) {
   const ResolvedDataset& dataset = plan.experiment.datasets[unit.dataset];
@@ -43,7 +43,7 @@ std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
   return out;
 }
 
-/// The work of one model, handed out in order.
+/// The work of one model, distributed in order.
 class Queue {
  public:
   Queue(const Plan& plan, std::size_t model) : probe_jobs_(plan.probe_jobs_of(model)) {
@@ -57,19 +57,19 @@ class Queue {
     }
   }
 
-  /// The next unit (of one cell, if they run alone), or none.
+  /// The next unit (with one cell, if cells run alone), or nullopt.
   std::optional<WorkUnit> take() {
     std::lock_guard lock(mutex_);
     return next_ < units_.size() ? std::optional(units_[next_++]) : std::nullopt;
   }
 
-  /// The next unit of probes, or null.
+  /// The next probe job, or null.
   const Plan::ProbeJob* take_probe_job() {
     std::lock_guard lock(mutex_);
     return next_job_ < probe_jobs_.size() ? probe_jobs_[next_job_++] : nullptr;
   }
 
-  /// What of the plan a unit is, or is a cell of.
+  /// The planned unit that equals a unit or contains it as one of its cells.
   const Plan::Unit& planned(const WorkUnit& unit) const { return *by_dialogue_.at(unit.dialogue); }
 
  private:
@@ -86,7 +86,7 @@ ProbeUnit probe_unit(const Plan::ProbeJob& job) {
   return out;
 }
 
-/// Models one after the other, the units of each by workers side by side.
+/// Runs models one after another, and the units of each in parallel workers.
 class LocalRun {
  public:
   LocalRun(const Plan& plan, Store& store, const RunOptions& options,
@@ -103,7 +103,7 @@ class LocalRun {
   }
 
  private:
-  /// What the workers of a model have in common.
+  /// State that the workers of a model share.
   struct Shared {
     const ResolvedModel& resolved;
     const Model& model;
@@ -165,7 +165,7 @@ class LocalRun {
     }
   }
 
-  /// Stores what a unit gave; `whole`: nothing of it is left to do.
+  /// Stores the results of a unit; `whole`: no part of it remains to be run.
   void add(const UnitResult& result, const std::vector<ScoreValue>& scores, bool whole) {
     std::lock_guard lock(mutex_);
     store_.add_records(result.records, scores);
@@ -186,7 +186,7 @@ class LocalRun {
   const std::function<bool()>& should_stop_;
   const std::function<void(const Progress&)>& report_;
   const Clock::time_point start_ = Clock::now();
-  std::mutex mutex_;  // of all that follows, and of the store
+  std::mutex mutex_;  // protects the members below, and the store
   Progress progress_;
   std::exception_ptr failure_;
   std::string lost_device_;

@@ -12,10 +12,11 @@
 namespace turnbench {
 namespace {
 
-constexpr double kMostFlops = 1e11;  // of forward passes: some seconds with all else
-constexpr std::int64_t kMostParameters = 500'000'000;  // of a model that is loaded for this
-constexpr int kMostAnswer = 256;                       // tokens of an answer
-constexpr int kMostPrompt = 512, kSteps = 16;          // of full attention alone
+constexpr double kMostFlops = 1e11;  // of forward passes: some seconds in total
+// Maximum size of a model that is loaded for a pilot.
+constexpr std::int64_t kMostParameters = 500'000'000;
+constexpr int kMostAnswer = 256;               // tokens of an answer
+constexpr int kMostPrompt = 512, kSteps = 16;  // for full attention alone
 constexpr std::size_t kLeastPrompt = 16;
 
 double value_of(const std::vector<Record::NamedValue>& values, std::string_view name) {
@@ -39,7 +40,7 @@ class PilotRun {
         decoding_(plan.experiment.decoding(resolved_)) {
     for (const Cell& cell : plan.cells) cells_[cell.key] = &cell;
     if (decoding_.isolated) return;
-    // An answer that goes on is counted as one of full length.
+    // An answer that does not end counts as one of full length.
     decoding_.max_new_tokens =
         decoding_.max_new_tokens > 0 ? std::min(decoding_.max_new_tokens, kMostAnswer) : 0;
   }
@@ -81,7 +82,7 @@ class PilotRun {
     return known_.of(c.model_hash, c.method_canonical, c.dataset_hash) == nullptr;
   }
 
-  /// Of the first `turns` turns of a unit.
+  /// Operations of the first `turns` turns of a unit.
   double flops_of(const Plan::Unit& unit, std::size_t turns) const {
     const ModelConfig& config = resolved_.checkpoint.config;
     const PromptLengths& lengths = lengths_.of(model_, *unit.dialogue);
@@ -95,8 +96,8 @@ class PilotRun {
            static_cast<double>(tokens * std::ssize(unit.cells)) * config.linear_flops_per_token();
   }
 
-  /// Units of medium length with as many unknown methods as there are; of a long one its first
-  /// turns.
+  /// Units of medium length that cover as many unknown methods as possible; of a long unit, its
+  /// first turns.
   std::vector<WorkUnit> chosen_units() {
     std::vector<const Plan::Unit*> units = plan_.units_of(model_);
     const auto unknown = [&](const Plan::Unit* unit) {
@@ -128,9 +129,9 @@ class PilotRun {
     return {{&beginning_, unit.cells}};
   }
 
-  /// The first job of probes that are not known, if its first dialogue is short enough.
+  /// The first job of unknown probes, if its first dialogue is short enough.
   const Plan::ProbeJob* chosen_job() const {
-    const double methods = 2;  // full attention, and what probes run beside it
+    const double methods = 2;  // full attention, and the method that probes run
     for (const Plan::ProbeJob* job : plan_.probe_jobs_of(model_)) {
       if (std::none_of(job->cells.begin(), job->cells.end(),
                        [&](const ProbeCell& cell) { return is_unknown(cell.key); }))
@@ -143,8 +144,8 @@ class PilotRun {
     return nullptr;
   }
 
-  /// Adds what the dialogues of a result took.  Their shares are scaled to all the time that
-  /// passed: some work is nobody's share.
+  /// Adds the times of a result's dialogues.  Their shares are scaled to the total elapsed time,
+  /// because some work is not assigned to any dialogue.
   void add(const UnitResult& result, double seconds, Pilot& out) const {
     std::map<std::pair<std::string, std::string>, TimedDialogue> by_dialogue;
     double shares = 0;
@@ -177,7 +178,7 @@ class PilotRun {
     }
   }
 
-  /// Full attention on a short prompt of any tokens.
+  /// Times full attention on a short prompt of arbitrary tokens.
   TimedDialogue time_full(Engine& engine) const {
     const ModelConfig& config = resolved_.checkpoint.config;
     const double most = kMostFlops / config.linear_flops_per_token();
@@ -211,7 +212,7 @@ class PilotRun {
   PlannedLengths& lengths_;
   const RunOptions& options_;
   Decoding decoding_;
-  Dialogue beginning_;  ///< of one that is too long
+  Dialogue beginning_;  ///< the first turns of a dialogue that is too long
   std::map<std::string, const Cell*> cells_;
 };
 

@@ -10,13 +10,13 @@ namespace turnbench {
 
 /// Times of a few dialogues that were run to estimate a plan's time.
 struct Pilot {
-  std::size_t units = 0;  ///< of the plan; 0: only full attention on a short prompt was timed
+  std::size_t units = 0;  ///< units of the plan; 0: only full attention on a short prompt was timed
   std::vector<TimedDialogue> times;
 };
 
-/// Runs a few units of a model of a plan, at most a few seconds, and stores nothing: first those
-/// with methods that `known` has no speed of.  If even one unit is too long, times full attention
-/// on a short prompt; nothing if the model is too large for that.
+/// Runs a few units of a model of a plan, for at most a few seconds, and stores nothing: first
+/// units with methods whose speed is not in `known`.  If a single unit would take too long, times
+/// full attention on a short prompt; times nothing if the model is too large even for that.
 Pilot run_pilot(const Plan& plan, std::size_t model, const Speeds& known, PlannedLengths& lengths,
                 const RunOptions& options);
 

@@ -10,7 +10,7 @@ namespace turnbench {
 /// "42 s", "4:40 min", "3:05 h".
 std::string duration(double seconds);
 
-/// A progress line on stderr: units done, tokens/s, time left.  Prints nothing if stderr is no
+/// A progress line on stderr: units done, tokens/s, time left.  Prints nothing if stderr is not a
 /// terminal, or if `quiet`.
 class ProgressLine {
  public:

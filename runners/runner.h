@@ -36,11 +36,11 @@ struct Progress {
 struct RunSummary {
   Progress progress;
   bool stopped = false;     ///< `should_stop` or a lost device ended the run early
-  std::string lost_device;  ///< why a device does nothing more in this process; else empty
+  std::string lost_device;  ///< why a device is unusable for the rest of the process; else empty
 };
 
-/// Runs a plan's units in this process.  Workers have an engine each and share the weights.  The
-/// records of a unit are stored in one transaction as soon as it ends.  After each unit, calls
+/// Runs a plan's units in this process.  Each worker has its own engine; the weights are shared.
+/// The records of a unit are stored in one transaction as soon as it ends.  After each unit, calls
 /// `report` and polls `should_stop`; if it returns true, units that have begun are still finished.
 RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
                     const std::function<bool()>& should_stop,

@@ -1,7 +1,8 @@
-# The CUDA backend on an emulated card.
+# The CUDA backend on an emulated GPU.
 
-# On another backend every method gives the same in passes of any size, and those that select in later
-# turns; in the rest those stand for all that ask for each kind of statistics.  A sanitizer's build runs it with all.
+# On another backend all methods are tested with passes of any size, and those that select also in
+# later turns; for the other tests, some methods represent each kind of statistics.  Sanitizer
+# builds run all tests.
 if(TURNBENCH_SANITIZE)
   set(methods_on_cuda_filter *Conformance*:*CornerMask*-*ItsCanonicalName*:*SmallSettingsAreFelt*)
 else()
@@ -13,7 +14,7 @@ else()
     "Round.IsWhatItsStepsSay:Round.TheHostHas*"
     "-*ItsCanonicalName*:*SmallSettingsAreFelt*")
 endif()
-# What policies ask of a backend differs with the heads of a group and with a single KV head.
+# The operations that policies use differ with the heads per group and with a single KV head.
 string(CONCAT inference_on_cuda_filter "RmsNormHeads.*:*LogitsAndGreedyTokens*:*SixteenBitCache*:"
   "*EnginePolicies*/llama3:*EnginePolicies*/qwen2:Stages.*:*/StagesOf.*:*MemoryOfStages*:"
   "ScoreVectors.*:*/KeyScores.*:*/PageScores.*:ScoreCodes.*:*/DimensionScores.*:ReduceHeads.*:TopK.*:"
@@ -21,13 +22,13 @@ string(CONCAT inference_on_cuda_filter "RmsNormHeads.*:*LogitsAndGreedyTokens*:*
   "PreRopeKeys.*:Selection.*:"
   "*Offload.BitsDoNot*:*Offload.ForksShare*:PinnedLayerTest.*")
 if(NOT TURNBENCH_SANITIZE)
-  # Stages are those of the CPU, one of each kind is enough; and whose the pages are does not differ
-  # with heads.
+  # Stages behave as on the CPU, so one of each kind is enough; and the ownership of pages does not
+  # depend on heads.
   string(APPEND inference_on_cuda_filter "-*/StagesOf.ComputeTheSame/*:"
     "*/StagesOf.ServeFollowers/untied:*/StagesOf.AreFilled/untied:*/StagesOf.HoldWhatIsTheirs/untied:"
     "*.ForksAreIndependent/qwen2:*.FollowersEqualSequencesAlone/qwen2:*Offload.*/qwen2")
 endif()
-# Of the kernels' tests, the thread sanitizer skips sizes that run no other code of theirs.
+# Of the kernels' tests, the thread sanitizer skips sizes that execute no additional code.
 if(TURNBENCH_SANITIZE MATCHES thread)
   string(CONCAT cuda_filter "-CudaDecodeAttention.EqualsTheReference:CudaPatterns.PatternsEqualCpu:"
     "CudaAttendRows.EqualsCpu:GraphsTest.RepeatToTheBit*:"
@@ -38,8 +39,8 @@ if(TURNBENCH_SANITIZE MATCHES thread)
   set(inference_on_cuda_filter *EnginePolicies.EvictionEqualsNotReading*:Stages.*)
 endif()
 
-# The CUDA backend without a card: its sources as plain C++ against the headers of the emulation,
-# always under sanitizers.
+# The CUDA backend without a GPU: its sources as plain C++ with the headers of the emulation, always
+# under sanitizers.
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/inference/cuda/*.cpp
   cuda/emulation/*.cpp)
 list(FILTER cuda_sources EXCLUDE REGEX "/inference/cuda/library_loader")
@@ -53,10 +54,10 @@ target_compile_options(turnbench_cuda_emulated
   PUBLIC -Wno-unknown-pragmas  # "unroll" is for nvcc
   # Whole models run in it, under sanitizers too; -O2 would take longer to compile than it saves.
   PRIVATE -O1 -march=native -UNDEBUG
-  -fno-strict-aliasing)  # kernels move elements of all types by words of 16 bytes
+  -fno-strict-aliasing)  # kernels copy elements of all types as 16-byte words
 if(NOT TURNBENCH_SANITIZE)
-  # The rest of undefined behaviour, which takes as much time to compile again, is looked for in
-  # builds of its own (`make test-asan`).
+  # Other undefined behaviour, whose checks take as long to compile again, is detected in separate
+  # builds (`make test-asan`).
   set(in_kernels -fsanitize=alignment,shift,signed-integer-overflow -fno-sanitize-recover=all)
   target_compile_options(turnbench_cuda_emulated
     PUBLIC -fsanitize=address -fno-omit-frame-pointer PRIVATE ${in_kernels})
@@ -64,15 +65,17 @@ if(NOT TURNBENCH_SANITIZE)
   set_source_files_properties(cuda/emulation_sanitizers_test.cpp PROPERTIES
     COMPILE_OPTIONS "${in_kernels}" SKIP_UNITY_BUILD_INCLUSION ON)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    # What a switch between emulated threads asks of a shared runtime takes a fifth of the time.
+    # With a shared runtime, its calls at each switch between emulated threads take a fifth of the
+    # time.
     target_link_options(turnbench_cuda_emulated PUBLIC -static-libasan)
   endif()
-  # These take much of the time, and touch no memory of kernels but what was checked before.
+  # These take much of the time, and access kernel memory only after it has been checked.
   set_source_files_properties(cuda/emulation/collectives.cpp cuda/emulation/scheduler.cpp
     cuda/emulation/tensor_cores.cpp PROPERTIES COMPILE_OPTIONS -fno-sanitize=all)
 endif()
 if(TURNBENCH_SANITIZE MATCHES thread)
-  # What these do to their own data is no kernel's access; thread_order.h says what orders those.
+  # Their accesses to their own data are not those of kernels; thread_order.h defines the order of
+  # kernel accesses.
   set_source_files_properties(cuda/emulation/collectives.cpp cuda/emulation/fiber.cpp
     cuda/emulation/scheduler.cpp cuda/emulation/tensor_cores.cpp PROPERTIES
     COMPILE_OPTIONS -fno-sanitize=thread COMPILE_DEFINITIONS EMULATION_THREAD_SANITIZER)
@@ -80,12 +83,12 @@ endif()
 target_link_libraries(turnbench_cuda_emulated PUBLIC turnbench_inference)
 turnbench_tests(cuda turnbench_cuda_emulated)
 turnbench_add_test(cuda turnbench_cuda_tests COST 90 LABEL more)
-# What chooses devices, among those that are emulated.
+# The code that selects devices, with emulated ones.
 target_sources(turnbench_cuda_tests PRIVATE ${PROJECT_SOURCE_DIR}/inference/devices/devices.cpp)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/inference/devices/devices.cpp PROPERTIES
   COMPILE_DEFINITIONS TURNBENCH_CUDA)
 
-# What every method owes, on that backend.
+# The conformance suite of all methods, on that backend.
 add_executable(turnbench_methods_on_cuda_tests backends/cuda.cpp)
 target_link_libraries(turnbench_methods_on_cuda_tests PRIVATE turnbench_methods_test_objects
   turnbench_cuda_emulated turnbench_methods GTest::gtest_main)
@@ -96,7 +99,7 @@ target_link_libraries(turnbench_inference_on_cuda_tests PRIVATE turnbench_infere
   turnbench_cuda_emulated turnbench_inference GTest::gtest_main)
 turnbench_add_test(inference_on_cuda turnbench_inference_on_cuda_tests COST 90 LABEL more)
 
-# What decode steps ask of that backend, by method.
+# The operations of decode steps on that backend, by method.
 if(NOT TURNBENCH_SANITIZE MATCHES thread)
   file(GLOB cost_sources CONFIGURE_DEPENDS costs/*.cpp)
   add_executable(turnbench_costs_tests ${cost_sources} backends/cuda.cpp)
@@ -104,7 +107,7 @@ if(NOT TURNBENCH_SANITIZE MATCHES thread)
   turnbench_add_test(costs turnbench_costs_tests COST 20 LABEL more)
 endif()
 
-# Whole dialogues: what they need beside the methods' tests.
+# Whole dialogues, and their dependencies beyond those of the methods' tests.
 add_library(turnbench_answers_test_objects OBJECT
   backends/answers_test.cpp ${PROJECT_SOURCE_DIR}/harness/run/labelled_text.cpp
   ${PROJECT_SOURCE_DIR}/harness/run/prompt.cpp)
@@ -112,7 +115,7 @@ turnbench_test_program(turnbench_answers_test_objects turnbench_methods turnbenc
 target_link_libraries(turnbench_methods_on_cuda_tests PRIVATE
   turnbench_answers_test_objects turnbench_datasets)
 
-# The measures of tests/gpu.sh on that backend, of a small model: that they measure at all.
+# The measurements of tests/gpu.sh on that backend, with a small model: checks only that they run.
 if(NOT TURNBENCH_SANITIZE MATCHES thread)
   add_executable(turnbench_measures_on_cuda gpu/measures.cpp)
   target_link_libraries(turnbench_measures_on_cuda PRIVATE turnbench_cuda_emulated

@@ -1,4 +1,4 @@
-# The whole program on the emulated card: what a sweep leaves behind when the card fails.
+# The whole program on the emulated GPU: the state that a sweep leaves if the GPU fails.
 add_executable(turnbench_on_emulated_card ${PROJECT_SOURCE_DIR}/inference/devices/devices.cpp)
 target_link_libraries(turnbench_on_emulated_card PRIVATE turnbench_cuda_emulated turnbench_cli)
 set(turnbench_emulated_card_tests_program turnbench_on_emulated_card)

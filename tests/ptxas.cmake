@@ -1,4 +1,4 @@
-# What ptxas makes of the kernels, where nvcc has compiled them.
+# Tests of ptxas' output for the kernels, if nvcc has compiled them.
 turnbench_tests(ptxas turnbench_common)
 turnbench_add_test(ptxas turnbench_ptxas_tests COST 10 LABEL more)
 set(reports "")
@@ -8,7 +8,7 @@ if(TURNBENCH_HAS_CUDA)
   get_target_property(reports turnbench_cuda TURNBENCH_KERNEL_REPORTS)
   list(JOIN reports "|" reports)
   find_program(TURNBENCH_CUOBJDUMP cuobjdump HINTS ${CUDAToolkit_BIN_DIR})
-  find_program(TURNBENCH_NVDISASM nvdisasm HINTS ${CUDAToolkit_BIN_DIR})  # which cuobjdump runs
+  find_program(TURNBENCH_NVDISASM nvdisasm HINTS ${CUDAToolkit_BIN_DIR})  # cuobjdump runs it
   if(TURNBENCH_CUOBJDUMP AND TURNBENCH_NVDISASM)
     set(cuobjdump ${TURNBENCH_CUOBJDUMP})
   endif()

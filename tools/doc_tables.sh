@@ -1,17 +1,17 @@
 #!/bin/sh
-# Writes the tables of the documents from the experiments that they name:
+# Writes the tables of the documents from the experiments that they refer to:
 #   tools/doc_tables.sh [--check] [--program FILE] [--store FILE] [--data NAME=DIR]... [MANIFEST...]
-# Without manifests, all tables whose models and files are there.  --check changes nothing and fails
-# where a printed table differs.  Runs go to build/doc-tables.db, which keeps what it has.
+# Without manifests, writes all tables whose models and files exist. --check changes nothing and
+# fails if a printed table differs.  Runs use build/doc-tables.db, which keeps its results.
 #
-# A table stands between two comments of a document:
+# A table is between two comments of a document:
 #   <!-- table: MANIFEST [options of run] | PART; PART... -->
 #   <!-- end of table -->
 # "--data NAME" among the options takes NAME=DIR from the command line.  PART is "N", all columns of
 # the manifest's Nth table, or "N STYLE: COLUMN, COLUMN=NEW NAME, ...".  STYLE: full (as reported),
-# plain (without differences), means (without intervals too).  Another manifest's file before N takes
-# that one's table.  Parts are joined by their first column, in the order of the first part's rows.
-# "rows REGEX" as the last part keeps the rows whose first column matches.
+# plain (without differences), means (also without intervals).  If another manifest's file precedes
+# N, that manifest's table is used.  Parts are joined by their first column, in the order of the
+# first part's rows.  "rows REGEX" as the last part keeps the rows whose first column matches.
 #   <!-- figure: MANIFEST | FILE.svg -->
 # writes the manifest's figure to a file.
 set -eu
@@ -39,7 +39,7 @@ experiment_of() {
   sed -n 's/^ *"name": *"\([^"]*\)",*$/\1/p' "$1" | head -n 1
 }
 
-# report_of RUN: the file of the Markdown report of a manifest, which is run first.
+# report_of RUN: runs a manifest and prints the file of its Markdown report.
 report_of() {
   manifest=${1%% *}
   name=$(experiment_of "$manifest")
@@ -51,8 +51,8 @@ report_of() {
   echo "$work/$name.md"
 }
 
-# table_of PARTS REPORT...: one Markdown table.  Parts of other manifests begin with @ and the place
-# of their report.
+# table_of PARTS REPORT...: one Markdown table.  Parts of other manifests begin with @ and the
+# number of their report.
 table_of() {
   parts=$1
   shift
@@ -138,7 +138,7 @@ table_of() {
 }
 
 differences=0
-# replace FILE NEW: or, with --check, says how they differ.
+# replace FILE NEW: replaces the file; with --check, prints the differences.
 replace() {
   cmp -s "$1" "$2" && return
   if $check; then
@@ -157,7 +157,7 @@ has_model() {  # MANIFEST
     return 1
   fi
 }
-asked() {  # MANIFEST: whether its tables are wanted and its model is there
+asked() {  # MANIFEST: true if its tables are requested and its model exists
   case $wanted in "  " | *" $1 "*) has_model "$1" ;; *) return 1 ;; esac
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Copies what the core, the methods and their tests need of Debian's packages into a folder, for a
-# machine that has only a C++ compiler, CMake and the CUDA toolkit (see cmake/packages.cmake).
+# Copies the dependencies of the core, the methods and their tests from Debian's packages into a
+# folder, for a machine that has only a C++ compiler, CMake and the CUDA toolkit (see
+# cmake/packages.cmake).
 #   tools/gpu_deps.sh [gpu-deps]
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,8 +15,8 @@ done
 cp -r /usr/include/eigen3/Eigen "$to/include/"
 cp -r /usr/src/googletest/googletest/include /usr/src/googletest/googletest/src "$to/googletest/"
 
-# Every library under the name by which programs ask for it, with those that it asks for itself;
-# the runtimes of C and C++ are the compiler's.
+# Every library under the name by which programs load it, with its own dependencies; the runtimes of
+# C and C++ belong to the compiler.
 for library in hwy pcre2-8 utf8proc xxhash zip; do
   file=$(c++ -print-file-name="lib$library.so")
   name=$(objdump -p "$file" | awk '$1 == "SONAME" { print $2 }')

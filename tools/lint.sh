@@ -1,6 +1,6 @@
 #!/bin/sh
-# clang-format over every source, and clang-tidy over all that the host compiles, kernels among it (as
-# the emulation's C++).  tools/lint.sh [threads]
+# clang-format for every source, and clang-tidy for all files that the host compiles, including
+# kernels (as the emulation's C++). tools/lint.sh [threads]
 set -eu
 cd "$(dirname "$0")/.."
 for tool in clang-format run-clang-tidy; do
@@ -9,7 +9,7 @@ done
 
 git ls-files '*.h' '*.cpp' '*.cu' | xargs clang-format --dry-run --Werror
 
-# Many files at once, as in other builds; clang cannot read what another compiler precompiled.
+# Unity builds, as usual; clang cannot read headers that another compiler precompiled.
 cmake -S . -B build-lint -DTURNBENCH_CUDA=OFF -DTURNBENCH_PRECOMPILE=OFF > /dev/null
 cmake --build build-lint --target turnbench_sources turnbench_follow > /dev/null
 run-clang-tidy -quiet -p build-lint -j "${1:-$(nproc)}" \
@@ -17,6 +17,6 @@ run-clang-tidy -quiet -p build-lint -j "${1:-$(nproc)}" \
   sed 's/\x1b\[[0-9;]*m//g' build-lint/lint.log | grep -E "(warning|error):" | sort -u
   exit 1
 }
-# The tool that the build compiles for itself.
+# The tool that the build compiles separately.
 clang-tidy -quiet -warnings-as-errors='*' tools/source_hashes/*.cpp -- -std=c++20 -I. 2> /dev/null
 echo "lint: no finding"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# What manifests would cost, as a Markdown table: `turnbench plan` of each, with the models and data of
-# $TURNBENCH_MODELS and $TURNBENCH_DATA.  Where one of these is not there, the row says which.  Hours are
-# those of the prefills at 100 GFLOP/s; disk is the weights, and 16 KiB of store for each dialogue in each
-# cell, which is what eight turns take.
+# The costs of manifests as a Markdown table: `turnbench plan` of each, with the models and data of
+# $TURNBENCH_MODELS and $TURNBENCH_DATA.  If one of these is missing, the row names it.  Hours are
+# the time of the prefills at 100 GFLOP/s; disk is the weights, and 16 KiB of store for each
+# dialogue in each cell, which is the size of eight turns.
 #   tools/plans.sh build/turnbench experiments/loopserve/*.json
 set -eu
 program=$1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the packages of packages.txt that are missing.  Does nothing where all are there.
+# Installs the packages of packages.txt that are missing, if any.
 set -eu
 cd "$(dirname "$0")/.."
 wanted=$(grep -v '^#' packages.txt)

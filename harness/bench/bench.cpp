@@ -16,7 +16,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kAnswerLimit = 256;  // tokens of synthetic answers without a length of their own
+constexpr int kAnswerLimit = 256;  // tokens of synthetic answers without a given length
 
 std::vector<int> random_tokens(int count, int vocab) {
   Random random(1);
@@ -26,7 +26,7 @@ std::vector<int> random_tokens(int count, int vocab) {
   return out;
 }
 
-/// Text of a kind, so that methods that look for sentences find some.
+/// Text of one kind, in which methods that need sentences find some.
 DialogueView made_up_dialogue(int answer_limit = kAnswerLimit) {
   DialogueView out;
   out.seed = 1;
@@ -35,7 +35,7 @@ DialogueView made_up_dialogue(int answer_limit = kAnswerLimit) {
   return out;
 }
 
-/// One run of what is measured.
+/// One timed run.
 struct Run {
   double seconds = 0;
   double flops = 0;
@@ -61,15 +61,15 @@ Run prefill(Engine& engine, const Method* method, const std::vector<int>& tokens
     pairs += s.counters.prefill_pairs;
     dense_pairs += s.counters.prefill_pairs_dense;
   }
-  const double last_row = 2.0 * c.hidden * c.vocab;  // the only one that the head takes
+  const double last_row = 2.0 * c.hidden * c.vocab;  // the head computes only this row
   out.flops = batch * (static_cast<double>(tokens.size()) * c.linear_flops_per_token() + last_row) +
               4.0 * c.head_dim * pairs;
   out.pairs = pairs / dense_pairs;
   return out;
 }
 
-/// Adds repeats of `run` to a row: each right after `dense` if there is one, and between two
-/// measurements of the multiply-add peak if there is a `backend` to ask.
+/// Adds repeats of `run` to a row: each right after `dense`, if given, and between two measurements
+/// of the peak multiply-add rate, if a `backend` is given.
 void repeat(BenchRow& row, int repeats, Backend* backend, const std::function<Run()>& dense,
             const std::function<Run()>& run) {
   const auto peak = [&] { return backend == nullptr ? 0 : backend->measure_ceilings().flops; };
@@ -91,7 +91,7 @@ void repeat(BenchRow& row, int repeats, Backend* backend, const std::function<Ru
 /// The times of requests that are served together.
 struct Served {
   double seconds = 0;
-  double decode_seconds = 0;  ///< of these, those after the first token of every answer
+  double decode_seconds = 0;  ///< the part after the first token of every answer
 };
 
 /// Answers `batch` prompts greedily with `new_tokens` tokens each.
@@ -120,8 +120,8 @@ Served serve(Engine& engine, const Method& method, const std::vector<int>& token
   return {seconds_since(start), seconds_since(first_tokens)};
 }
 
-/// Attention of one layer whose method selects in prompts, block by block of rows: through an
-/// engine, whose model has nothing else of interest.
+/// Prefill attention of one layer with a method that selects in prompts, block by block of rows.
+/// Runs in an engine with a model that has nothing but this layer.
 class SelectingPrefill {
  public:
   SelectingPrefill(const ModelShape& shape, Backend& backend, DType kv_dtype)
@@ -130,7 +130,7 @@ class SelectingPrefill {
 
   Run run(const Method& method, PlantedLayer& layer, int count) {
     Policies policies = method.make();
-    policies.placement = {};  // what moves is no part of the attention
+    policies.placement = {};  // transfers are not part of the attention
     Sequence sequence = engine_.make_sequence(std::move(policies));
     const std::vector<int> tokens(static_cast<std::size_t>(count));
     const DialogueView dialogue = made_up_dialogue();

@@ -12,13 +12,13 @@ namespace turnbench {
 namespace {
 
 constexpr int kRound = 256;       // tokens of each round of the dialogue
-constexpr int kSteps = 8;         // of one repeat
-constexpr int kRecallSteps = 4;   // whose selections are compared with exact scores
-constexpr int kObservedRows = 1;  // query rows whose exact scores that takes
+constexpr int kSteps = 8;         // per repeat
+constexpr int kRecallSteps = 4;   // steps in which selections are compared with exact scores
+constexpr int kObservedRows = 1;  // query rows that the exact scores need
 
-/// What the selections of a sequence read.
+/// Records what the selections of a sequence read.
 struct Observed : LayerObserver {
-  std::vector<double> tokens;  ///< of each layer, over sets and steps
+  std::vector<double> tokens;  ///< by layer, over sets and steps
   double recall = 0;           ///< of the last layer, over steps
 
   void selection(const LayerView& view, const Selection& selection) override {
@@ -37,7 +37,7 @@ struct Observed : LayerObserver {
   }
 };
 
-/// A model of the same attention and at most `layers` layers (0: all), whose other sizes do not
+/// A model with the same attention and at most `layers` layers (0: all).  Its other sizes do not
 /// matter.
 Checkpoint stand_in(const ModelConfig& config, int layers) {
   Checkpoint out;
@@ -49,7 +49,7 @@ Checkpoint stand_in(const ModelConfig& config, int layers) {
   return out;
 }
 
-/// The sum over all layers of a model, the last measured one standing for those after it.
+/// The sum over all layers of a model; the last measured layer is used for the remaining ones.
 double whole(const std::vector<double>& by_layer, int layers) {
   return std::accumulate(by_layer.begin(), by_layer.end(), 0.0) +
          by_layer.back() * (layers - static_cast<int>(by_layer.size()));
@@ -102,7 +102,7 @@ class SelectionBench {
     std::vector<double> moved(measured());
     const Ledger& ledger = sequence.counters.ledger;
     for (std::size_t l = 0; l < measured() && ledger.steps() > 0; ++l) {
-      for (std::size_t s = 2; s < ledger.steps(); ++s)  // not the prompt, nor the first step
+      for (std::size_t s = 2; s < ledger.steps(); ++s)  // without the prompt and the first step
         moved[l] += static_cast<double>(ledger.at(s, static_cast<int>(l)).bytes());
       moved[l] /= static_cast<double>(ledger.steps() - 2);
     }
@@ -119,7 +119,7 @@ class SelectionBench {
       for (std::size_t l = 0; l < measured(); ++l) {
         for (const KvHeadCache& set : sequence.sets(static_cast<int>(l))) tokens[l] += set.size();
       }
-      out.recall.reset();  // of what it evicted it knows nothing
+      out.recall.reset();  // recall of evicted tokens is unknown
     } else {
       Observed observed;
       Sequence sequence = filled(std::move(policies));
@@ -133,7 +133,7 @@ class SelectionBench {
   Sequence filled(Policies policies) {
     Sequence out = engine_.make_sequence(std::move(policies), kObservedRows);
     engine_.fill_kv(out, tokens_, dialogue_, source_, 1);
-    step(out);  // touches all memory once, and waits for what is built behind the prompt
+    step(out);  // touches all memory once, and waits for indices that are built after the prompt
     return out;
   }
 
@@ -146,7 +146,7 @@ class SelectionBench {
     return engine_.attend_made_up(pass, source_);
   }
 
-  /// Of a step, the median of a few for each layer.
+  /// Time of a step: the median of a few, for each layer.
   double seconds(Sequence& sequence) {
     std::vector<std::vector<double>> by_layer(measured());
     for (int i = 0; i < kSteps; ++i) {

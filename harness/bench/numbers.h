@@ -6,10 +6,10 @@
 
 namespace turnbench {
 
-/// 0 if there are none.
+/// The median; 0 for an empty vector.
 double median(std::vector<double> x);
 
-/// A number of the standard normal distribution.
+/// Draws a number from the standard normal distribution.
 double normal(Random& random);
 
 }  // namespace turnbench

@@ -11,11 +11,11 @@ namespace {
 
 constexpr int kKindsOfLayers = 3;
 constexpr int kSinks = 4;
-constexpr int kTopics = 256;   // of a KV head
-constexpr int kRun = 24;       // tokens that share a topic
-constexpr int kLookedFor = 4;  // topics of a query, of which the heads of a group share all but one
-constexpr int kStepsOfTopic = 8;  // that a query stays with one
-// Logits, before what noise adds: of a looked-for topic, of a sink, and the noise's deviation.
+constexpr int kTopics = 256;   // per KV head
+constexpr int kRun = 24;       // consecutive tokens with the same topic
+constexpr int kLookedFor = 4;  // topics of a query; all but one are common to the heads of a group
+constexpr int kStepsOfTopic = 8;  // for which a query keeps a topic
+// Logits without noise, of a matching topic and of a sink; standard deviation of the noise.
 constexpr double kTopicLogit = 9, kSinkLogit = 8, kNoiseLogit = 1.5;
 
 std::uint64_t u(int i) {
@@ -56,8 +56,8 @@ void PlantedKv::keys_and_values(int layer, int set, std::int32_t first, MatrixVi
     std::copy_n(known.data() + r * rows.columns, rows.columns, rows.row(r));
 }
 
-// A query is the sum of its topics' directions and the sinks', each times the root of head_dim, so
-// that scaled scores are the strengths that keys have along them.
+// A query is the sum of the directions of its topics and of the sinks, each times the square root
+// of head_dim, so that scaled scores equal the strengths of keys along these directions.
 void PlantedKv::plant(Head head, std::int32_t first, MatrixView<float> rows) {
   const auto [layer, set] = head;
   const int dim = shape_.head_dim;
@@ -87,11 +87,12 @@ void PlantedKv::queries(int layer, std::int32_t first, MatrixView<float> rows) {
     const std::int32_t position = first + static_cast<std::int32_t>(r);
     for (int h = 0; h < shape_.heads; ++h) {
       const Head head = planted(layer, h / shape_.group());
-      const int like = head.set * shape_.group() + h % shape_.group();  // of its layer's heads
+      const int like = head.set * shape_.group() +
+                       h % shape_.group();  // the head of the first layers that this one repeats
       float* q = rows.row(r) + h * dim;
       std::fill(q, q + dim, 0.0f);
       for (int i = 0; i <= kLookedFor; ++i) {
-        // Topics change one after the other.
+        // Topics change one at a time.
         const int owner = i == 0 ? like : head.set;
         Random random =
             Random::from({4, u(head.layer), u(owner), u(i),

@@ -10,11 +10,11 @@
 
 namespace turnbench {
 
-/// Keys and queries with the structure of real heads, for decode steps at any depth.  The first
-/// tokens are sinks.  The others come in runs of neighbours that share a topic, a direction of
-/// their own for each KV head; a query looks for a few topics, most of them shared by the heads of
-/// its group, and stays with them for some steps.  The rest is noise.  Values are noise.  Every
-/// third layer has the same KV heads in other places; what is asked for again is remembered.
+/// Synthetic keys and queries with the structure of real heads, for decode steps at any depth.  The
+/// first tokens are sinks.  The others form runs of neighbours with a common topic, a direction
+/// that differs between KV heads.  A query matches a few topics for some steps; most of them are
+/// common to the query heads of a group.  The rest is noise, and so are values.  Every third layer
+/// repeats the same KV heads in another order.  Results are cached.
 class PlantedKv : public KvSource {
  public:
   explicit PlantedKv(const ModelShape& shape) : shape_(shape) {}
@@ -24,23 +24,23 @@ class PlantedKv : public KvSource {
 
  private:
   using Topics = std::vector<std::vector<float>>;
-  /// A KV head of the first layers.
+  /// A KV head of one of the first layers, which later layers repeat.
   struct Head {
     int layer, set;
   };
 
-  /// The one that set `set` of a layer is like.
+  /// The head that set `set` of a layer repeats.
   Head planted(int layer, int set) const;
 
-  /// The directions of a set's topics and, behind them, of its sinks: of length 1,
-  /// [topics + 1][head_dim].
+  /// The directions of a set's topics, followed by that of its sinks; length 1, [topics +
+  /// 1][head_dim].
   const Topics& topics(Head head);
-  /// What a prompt has of keys and values, as `keys_and_values` asks for it.
+  /// Fills the keys and values of prompt tokens, as `keys_and_values` requests them.
   void plant(Head head, std::int32_t first, MatrixView<float> rows);
 
   ModelShape shape_;
   std::map<std::pair<int, int>, Topics> topics_;  ///< by layer and set
-  /// Rows of several tokens, by layer, set, first token and number.
+  /// Rows of several tokens, by layer, set, first token and number of tokens.
   std::map<std::tuple<int, int, std::int32_t, std::int64_t>, std::vector<float>> rows_;
 };
 

@@ -9,9 +9,9 @@
 namespace turnbench {
 namespace {
 
-constexpr double kNoise = 0.25;      // of every element
-constexpr double kSink = 10;         // of the first four keys
-constexpr double kColumn = 8;        // of one key in 500
+constexpr double kNoise = 0.25;      // in every element
+constexpr double kSink = 10;         // for the first four keys
+constexpr double kColumn = 8;        // for one key in 500
 constexpr double kSecondBand = 0.8;  // strength of the band around each head's own offset
 
 }  // namespace
@@ -47,8 +47,9 @@ PlantedLayer::PlantedLayer(Backend& backend, const ModelShape& shape, int tokens
   }
 }
 
-// Dimension 0 holds the sinks, 1 the columns, the others waves: cos and sin of w * position for
-// keys, shifted by the head's offsets for queries, so that logits depend on the distance.
+// Dimension 0 encodes the sinks, dimension 1 the columns.  The others are waves, cos and sin of w *
+// position for keys, and shifted by the head's offsets for queries, so that logits depend on the
+// distance.
 std::vector<float> PlantedLayer::plant(int set, std::vector<float>& queries) const {
   Random random(static_cast<std::uint64_t>(set) + 1);
   const auto d = static_cast<std::size_t>(shape_.head_dim), waves = (d - 2) / 2;
@@ -92,7 +93,7 @@ void PlantedLayer::run(PrefillPolicy* policy) {
   patterns_.clear();
   if (policy != nullptr) {
     AttentionStats stats(backend_, shape_, scale, 0, sets_, {queries, positions_.data()}, nullptr);
-    // A middle layer: some methods leave the first ones dense.
+    // A middle layer, because some methods leave the first ones dense.
     patterns_ = policy->plan({shape_.layers / 2, shape_, sets_, stats, dialogue_, 0, n_, 0, 0});
   }
   std::vector<AttentionJob> jobs;

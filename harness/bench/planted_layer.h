@@ -17,10 +17,10 @@ class PlantedLayer : public KvSource {
   PlantedLayer(Backend& backend, const ModelShape& shape, int tokens, DType kv_dtype = DType::kF32);
 
   /// Computes the attention of all tokens once, with the patterns of `policy`, or densely if it is
-  /// null.  Returns when the backend has finished.
+  /// null.  Blocks until the backend has finished.
   void run(PrefillPolicy* policy);
 
-  // The same tensors, for whoever runs the attention:
+  // The same tensors, for callers that run the attention themselves:
   void keys_and_values(int layer, int set, std::int32_t first, MatrixView<float> rows) override;
   void queries(int layer, std::int32_t first, MatrixView<float> rows) override;
 
@@ -29,7 +29,7 @@ class PlantedLayer : public KvSource {
   double dense_pairs() const;
 
  private:
-  /// Makes the keys and values of a set, row by row; writes the queries of its heads into `q`.
+  /// Generates the keys and values of a set, row by row; writes the queries of its heads to `q`.
   std::vector<float> plant(int set, std::vector<float>& q) const;
   std::size_t width() const {
     return static_cast<std::size_t>(shape_.heads) * static_cast<std::size_t>(shape_.head_dim);

@@ -28,8 +28,8 @@ DType weight_dtype(const std::string& name, const Checkpoint& checkpoint) {
   return checkpoint.stored_dtype();
 }
 
-/// Refuses prompts that are longer than the model reads: its answers to them would say nothing.
-/// Times and memory may be measured at any length, and so may answers where the manifest says so.
+/// Rejects prompts that exceed the model's positions, because its answers would be meaningless.
+/// Times and memory may be measured at any length, and the manifest may allow such prompts.
 void check_positions(const Manifest& manifest, const ResolvedModel& model) {
   const double most = model.checkpoint.config.longest_prompt();
   if (manifest.isolated || manifest.past_positions || manifest.max_prompt_tokens <= most) return;
@@ -38,15 +38,15 @@ void check_positions(const Manifest& manifest, const ResolvedModel& model) {
                     printable(model.entry.name));
 }
 
-/// Refuses probes of layers and heads that the model does not have.  In smoke runs, whose model has
-/// few, they fail by themselves.
+/// Rejects probes of layers and heads that the model does not have.  In smoke runs, whose model has
+/// few, such probes fail individually.
 void check_probes(const Manifest& manifest, const ResolvedModel& model) {
   if (!manifest.smoke.empty()) return;
   const ModelConfig& config = model.checkpoint.config;
   for (std::size_t i = 0; i < manifest.probes.size(); ++i) {
     const ProbeSpec& probe = manifest.probes[i];
     for (const auto& [name, count] : {std::pair("layer", config.layers), {"head", config.heads}}) {
-      const std::string_view of_probe = name;  // a method that it runs beside has others
+      const std::string_view of_probe = name;  // the parameters of its method are checked elsewhere
       const auto is_it = [&](const ParameterInfo& p) { return p.name == of_probe; };
       const std::vector<ParameterInfo>& own = probe.info().parameters;
       if (std::none_of(own.begin(), own.end(), is_it)) continue;
@@ -59,8 +59,8 @@ void check_probes(const Manifest& manifest, const ResolvedModel& model) {
   }
 }
 
-/// Refuses methods, those of probes too, whose settings do not fit the model.  In smoke runs, whose
-/// model has another shape, they fail by themselves.
+/// Rejects methods, including those of probes, whose settings do not fit the model.  In smoke runs,
+/// whose model has another shape, such methods fail individually.
 void check_settings(const Manifest& manifest, const ResolvedModel& model) {
   if (!manifest.smoke.empty()) return;
   const auto check = [&](const char* key, std::size_t i, const Method& method) {
@@ -75,7 +75,7 @@ void check_settings(const Manifest& manifest, const ResolvedModel& model) {
   }
 }
 
-/// Refuses methods that select and evict in ways that do not go together with these histories.
+/// Rejects methods whose selection or eviction is incompatible with these histories.
 void check_methods(const Manifest& manifest) {
   const bool evicts_in_answers = std::any_of(manifest.histories.begin(), manifest.histories.end(),
                                              [](History h) { return h != History::kCompressOnce; });
@@ -85,7 +85,7 @@ void check_methods(const Manifest& manifest) {
   }
 }
 
-/// The metric that all dialogues name.
+/// The common metric of all dialogues.
 std::string metric_of(const std::vector<Dialogue>& dialogues, const std::string& label) {
   const std::string& metric = dialogues.front().metric;
   for (const Dialogue& d : dialogues) {
@@ -99,7 +99,7 @@ std::string metric_of(const std::vector<Dialogue>& dialogues, const std::string&
   return metric;
 }
 
-/// Leaves the first dialogues of the task that the entry names.
+/// Keeps only the first dialogues of the entry's task.
 void keep_only(const DatasetEntry& entry, std::vector<Dialogue>& dialogues) {
   std::set<std::string_view> tasks;
   for (const Dialogue& d : dialogues) tasks.insert(d.task);
@@ -112,7 +112,7 @@ void keep_only(const DatasetEntry& entry, std::vector<Dialogue>& dialogues) {
   if (entry.limit > 0 && dialogues.size() > entry.limit) dialogues.resize(entry.limit);
 }
 
-/// One line on where a dataset comes from.
+/// One line with the source of a dataset.
 std::string dataset_description(const DatasetEntry& entry) {
   return fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}{}", entry.name,
                      entry.source.empty() ? "-" : entry.source, entry.seed, entry.turns,
@@ -150,7 +150,7 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
   find_postprocess(out.postprocess, manifest.path.string() + ": dataset " + entry.label);
   const std::string source = locations.dataset_path(entry, manifest);
   if (dataset.needs_source && source.empty()) {
-    const bool own = dataset.has_fields;  // one file, of anybody's
+    const bool own = dataset.has_fields;  // a single user-provided file
     throw input_error(
         "dataset {}: found no files for it, expected --data {}={}, a \"source\" in the manifest, "
         "or {} below $TURNBENCH_DATA",
@@ -165,7 +165,7 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
   if (manifest.own_positions) out.positions = {own_position(out.dialogues, entry.label)};
   if (out.metric.empty()) out.metric = metric_of(out.dialogues, entry.label);
   find_metric(out.metric, manifest.path.string() + ": dataset " + entry.label);
-  // The hash is of all dialogues, so that a run with --limit belongs to the same cells.
+  // The hash covers all dialogues, so that a run with --limit belongs to the same cells.
   std::string text;
   for (const Dialogue& d : out.dialogues) text += to_json_line(d) + "\n";
   out.hash = hash_text(text);
@@ -211,7 +211,7 @@ Decoding Experiment::decoding(const ResolvedModel& model) const {
   d.isolated = manifest.isolated;
   d.link_gbps = manifest.link_gbps;
   d.fidelity = manifest.fidelity;
-  // What the model was trained for, less room for the answers of a dialogue.
+  // The model's positions, less the answers of a dialogue.
   const std::int64_t positions = model.checkpoint.config.max_positions;
   const std::int64_t own = std::max<std::int64_t>(positions / 2, positions - 2048);
   d.max_prompt_tokens =

@@ -34,11 +34,11 @@ struct ResolvedDataset {
   DatasetEntry entry;
   std::string task, metric, postprocess, hash;
   std::size_t size = 0;             ///< dialogues of the whole dataset, regardless of --limit
-  std::vector<Position> positions;  ///< at which its questions are asked
-  std::vector<Dialogue> dialogues;  ///< to be run: the first ones under --limit
+  std::vector<Position> positions;  ///< positions at which its questions are asked
+  std::vector<Dialogue> dialogues;  ///< the dialogues to run: the first ones with --limit
 };
 
-/// A manifest with everything that it names: models opened but not loaded, dialogues built.
+/// A manifest with everything that it refers to: models opened but not loaded, dialogues built.
 struct Experiment {
   Manifest manifest;
   std::string published;  ///< CSV text of the published numbers, or empty
@@ -51,25 +51,26 @@ struct Experiment {
   PromptRenderer renderer(const ResolvedModel& model) const;
 };
 
-/// Opens the models and builds the dialogues of a manifest.  `limit` > 0: at most so many dialogues
-/// of each dataset.
-/// @throws Error (input) for what does not exist or cannot be read.
+/// Opens the models and builds the dialogues of a manifest.  `limit` > 0: at most this many
+/// dialogues of each dataset.
+/// @throws Error (input) for files that do not exist or cannot be read.
 Experiment resolve_experiment(const Manifest& manifest, const Locations& locations,
                               std::size_t limit);
 
-/// The experiment as the store keeps it, without cells and environment.
+/// The experiment in the store's form, without cells and environment.
 StoredExperiment stored_experiment(const Experiment& experiment);
 
-/// Opens a model's files and tokenizer.  `folder`: of the manifest.
+/// Opens a model's files and tokenizer.  `folder`: the manifest's directory.
 ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations,
                             const std::filesystem::path& folder);
 
-/// Where the questions of a dataset stand if nothing else is asked for.
-/// @throws Error (input) if they stand at several positions; the message names the dataset.
+/// The default position of a dataset's questions.
+/// @throws Error (input) if the questions have several positions; the message names the dataset.
 Position own_position(const std::vector<Dialogue>& dialogues, const std::string& dataset);
 
-/// Builds a dataset's dialogues.  `limit` > 0: at most so many.  The hash covers all of them.
-/// @throws Error (input) also where the manifest gives no positions and the dataset has several.
+/// Builds a dataset's dialogues.  `limit` > 0: at most this many.  The hash covers the whole
+/// dataset.
+/// @throws Error (input) also if the manifest gives no positions and the dataset has several.
 ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manifest,
                                 const Locations& locations, std::size_t limit);
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The directory that an environment variable names, or "".
+/// The directory in an environment variable, or "".
 fs::path environment_directory(const char* variable) {
   const char* root = std::getenv(variable);
   return root == nullptr ? "" : root;
@@ -26,7 +26,7 @@ std::vector<fs::path> models_directories() {
   return given.empty() ? project_directories("models") : std::vector{given};
 }
 
-/// `name` in `directory`, or "" if either is not there.
+/// `name` in `directory`, or "" if either does not exist.
 std::string find_below(const fs::path& directory, const std::string& name) {
   if (directory.empty()) return "";
   const fs::path path = directory / name;
@@ -44,7 +44,7 @@ std::vector<std::string> list(const fs::path& directory, const char* variable) {
   return out;
 }
 
-/// What Checkpoint::open takes for a model that is embedded, random, a path, or a name in the
+/// The argument of Checkpoint::open for a model that is embedded, random, a path, or a name in the
 /// directories of models; "" for others.
 std::string find_model(const std::string& model) {
   if (model == "tiny" || model.starts_with("random:") || path_exists(model)) return model;
@@ -55,7 +55,7 @@ std::string find_model(const std::string& model) {
   return "";
 }
 
-/// `how`: a directory is given.
+/// `how`: the ways to give a directory.
 Error unknown_model(const std::string& model, const std::string& how) {
   std::vector<std::string> names = {"tiny"};
   for (const fs::path path : list_models()) names.push_back(path.filename().string());
@@ -90,7 +90,7 @@ std::string Locations::dataset_path(const DatasetEntry& entry, const Manifest& m
     const fs::path path = entry.source;
     return path.is_absolute() ? path.string() : (manifest.path.parent_path() / path).string();
   }
-  // What is made up without files takes them only if the manifest or the command line says so.
+  // Generated datasets use files only if the manifest or the command line names them.
   if (!dataset.needs_source) return "";
   return find_below(environment_directory("TURNBENCH_DATA"), dataset.collection);
 }
@@ -116,7 +116,7 @@ std::vector<std::string> data_names(const Manifest& manifest) {
   for (const DatasetEntry& entry : manifest.datasets) {
     for (std::string& name : data_names(entry, where)) out.push_back(std::move(name));
     const Dataset& dataset = find_dataset(entry.name, where);
-    // A file of one's own may name any metric.
+    // A custom file may name any metric.
     chinese |= entry.metric.empty() && dataset.has_fields;
     chinese |=
         find_metric(entry.metric.empty() ? dataset.metric : entry.metric, where).needs_segmenter;
@@ -132,7 +132,7 @@ std::string locate_model(const std::string& model) {
 }
 
 std::vector<std::string> list_models() {
-  std::map<std::string, std::string> by_name;  // as locate_model finds them: the first of a name
+  std::map<std::string, std::string> by_name;  // the first one of each name, as in locate_model
   for (const fs::path& directory : models_directories()) {
     for (const fs::path path : list(directory, "TURNBENCH_MODELS"))
       by_name.try_emplace(path.filename().string(), path.string());

@@ -14,7 +14,7 @@
 namespace turnbench {
 namespace {
 
-/// A value, or an array of values, without repetition.
+/// A value, or an array of distinct values.
 template <typename T, typename Parse>
 std::vector<T> one_or_more(const JsonView& json, const Parse& parse) {
   std::vector<T> out;
@@ -43,7 +43,7 @@ Enum parse_enum(const JsonView& json, const std::vector<Enum>& values) {
   json.fail("one of: " + join(names, ", "));
 }
 
-/// Refuses two entries that a table could not tell apart.
+/// Rejects two entries that a table could not distinguish.
 template <typename Entries, typename Label>
 void require_distinct(const JsonView& json, const Entries& entries, const Label& label) {
   std::set<std::string> seen;
@@ -54,7 +54,7 @@ void require_distinct(const JsonView& json, const Entries& entries, const Label&
   }
 }
 
-/// Methods or probes, each once; their labels join `labels`.
+/// Distinct methods or probes; their labels are appended to `labels`.
 template <typename T>
 std::vector<T> parse_specs(const JsonView& json, const std::string& what,
                            const std::filesystem::path& folder, std::vector<std::string>& labels) {
@@ -171,7 +171,7 @@ void check_value(const JsonView& json, const Manifest& manifest) {
                          : "\"" + near + "\"");
 }
 
-/// `labels`: of the manifest's methods and probes.
+/// `labels`: those of the manifest's methods and probes.
 TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labels,
                       const Manifest& manifest, ManifestUse use) {
   json.require_known_keys({"title", "value", "rows", "columns", "difference_to"});
@@ -196,7 +196,7 @@ TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labe
   return out;
 }
 
-/// The name of an experiment is part of file names and of commands.
+/// The name of an experiment appears in file names and commands.
 std::string parse_name(const JsonView& json) {
   const std::string name = json.as_string();
   const char* known = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -205,7 +205,7 @@ std::string parse_name(const JsonView& json) {
   return name;
 }
 
-/// Methods and probes, of which there is at least one; their labels.
+/// Parses methods and probes, at least one in total; returns their labels.
 std::vector<std::string> parse_measured(const JsonView& json, const std::filesystem::path& folder,
                                         Manifest& m) {
   std::vector<std::string> labels;
@@ -220,7 +220,7 @@ std::vector<std::string> parse_measured(const JsonView& json, const std::filesys
   return labels;
 }
 
-/// The values of a key, each once; `fallback` where there is none.
+/// The distinct values of a key; `fallback` if it is missing.
 template <typename Enum>
 std::vector<Enum> parse_enums(const JsonView& json, const char* key, Enum fallback,
                               const std::vector<Enum>& values) {
@@ -229,7 +229,7 @@ std::vector<Enum> parse_enums(const JsonView& json, const char* key, Enum fallba
                            [&](const JsonView& item) { return parse_enum<Enum>(item, values); });
 }
 
-/// How answers are made, and how long prompts and answers are.
+/// Parses the generation of answers, and the lengths of prompts and answers.
 void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
   m.past_positions = json.get("past_positions", false);
   m.max_prompt_tokens = static_cast<int>(json.get_integer("max_prompt_tokens", 0, 0, 100'000'000));
@@ -259,7 +259,7 @@ void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
   m.system_prompt = json.get("system_prompt", std::string());
 }
 
-/// Refuses methods whose own way through later turns is not the manifest's.
+/// Rejects methods that prescribe another history than the manifest's.
 void check_histories(const JsonView& json, const Manifest& m) {
   for (const Method& method : m.methods) {
     const Policies& policies = method.policies();
@@ -284,7 +284,8 @@ void check_histories(const JsonView& json, const Manifest& m) {
   }
 }
 
-/// With a dense history nobody answers the earlier turns, and full attention is not beside.
+/// With a dense history the earlier turns are not answered, and no full attention runs for
+/// comparison.
 void check_dense_history(const JsonView& json, const Manifest& m) {
   if (std::find(m.histories.begin(), m.histories.end(), History::kDense) == m.histories.end())
     return;

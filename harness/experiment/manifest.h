@@ -20,17 +20,17 @@ struct ModelEntry {
   std::string path;  ///< tiny, random:..., or a directory; empty: found by name (see Locations)
   std::string dtype = "auto";
   DType kv_dtype = DType::kF32;
-  std::string chat_template = "auto";  ///< auto, a known name, or a file beside the manifest
-  std::string template_place = "";     ///< of `chat_template`, in messages
+  std::string chat_template = "auto";  ///< auto, a known name, or a file relative to the manifest
+  std::string template_place = "";     ///< name of `chat_template`'s place in messages
 };
 
 struct DatasetEntry {
   std::string name;
-  std::string label;                ///< its name in tables; unique in a manifest
+  std::string label;                ///< name in tables; unique in a manifest
   std::string task;                 ///< groups rows of a table; empty: the dataset's own
   std::string source;               ///< file or directory; empty: found by the dataset's collection
   std::string metric, postprocess;  ///< empty: the dataset's own
-  std::string only;                 ///< the dialogues whose own task this is; empty: all
+  std::string only;                 ///< selects dialogues by the dataset's own tasks; empty: all
   std::size_t limit = 0;            ///< number of dialogues; 0: the dataset's default
   // As in BuildOptions:
   std::uint64_t seed = 0;
@@ -41,7 +41,7 @@ struct DatasetEntry {
   bool official_prompts = false;
 };
 
-/// A quantity that tables can show: scores, a metric of fidelity, a counter, or a measurement of
+/// A quantity that tables can show: a score, a fidelity metric, a counter, or a measurement of
 /// isolated experiments.
 struct TableValue {
   std::string_view name, unit;
@@ -52,18 +52,19 @@ struct TableValue {
   int digits = 1;            ///< printed after the decimal point
   bool is_measured = false;  ///< stored as a counter or timing, not as a score
   bool is_signed = false;    ///< may be negative
-  bool is_counter = false;   ///< measured, but the same in any company: also of other experiments
+  /// Measured, but deterministic: independent of batch composition and experiment.
+  bool is_counter = false;
 
-  /// True if values are in [0, 1] and printed as percentages.
+  /// True if values lie in [0, 1] and are printed as percentages.
   bool is_share() const { return scale == 100; }
 };
 const std::vector<TableValue>& table_values();
-/// The quantity with this name; null for other names, which are metrics.
+/// The quantity with this name; null for all other names, which are metrics.
 const TableValue* find_table_value(std::string_view name);
-/// True if a table's `value` means stored scores, by the cells' own metrics or by the one that it
+/// True if `value` stands for stored scores: by the cells' own metrics, or by the metric that it
 /// names.
 bool shows_scores(std::string_view value);
-/// Prefix of the metrics that are scores of a judge: judge:RUBRIC, judge:RUBRIC:DIMENSION.
+/// Prefix of the metrics that hold a judge's scores: judge:RUBRIC, judge:RUBRIC:DIMENSION.
 constexpr std::string_view kJudgePrefix = "judge:";
 
 /// A table to print: means for `rows` x `columns`.
@@ -71,7 +72,7 @@ struct TableSpec {
   std::string title;
   std::string value = "score";             ///< one of table_values(), or a metric
   std::vector<std::string> rows, columns;  ///< see table_dimensions()
-  /// Label of a method or probe: the table also shows the paired difference to it.  Or empty.
+  /// Label of a method or probe to which the table also shows the paired difference; or empty.
   std::string difference_to;
 };
 
@@ -81,26 +82,29 @@ struct Manifest {
   std::vector<ModelEntry> models;
   std::vector<DatasetEntry> datasets;
   std::vector<Position> positions;
-  bool own_positions = true;  ///< none are given: a dataset's own count, where it has others
+  /// No positions are given: a dataset's own positions are used, if it has any.
+  bool own_positions = true;
   std::vector<Method> methods;
   std::vector<ProbeSpec> probes;
   std::vector<History> histories;
   std::vector<Answers> answers;
-  int max_prompt_tokens = 0;    ///< of a whole dialogue; 0: the context length of the model
-  bool past_positions = false;  ///< max_prompt_tokens may be more than the model's positions
+  int max_prompt_tokens = 0;    ///< per dialogue; 0: the context length of the model
+  bool past_positions = false;  ///< max_prompt_tokens may exceed the model's positions
   int max_new_tokens = 0;       ///< 0: the dataset's own
   /// For measuring times and memory: each cell runs alone, after a warm-up, and answers have
   /// exactly max_new_tokens tokens.
   bool isolated = false;
-  double link_gbps = 0;  ///< of the link to host memory, slowed down to it; 0: as it is
-  /// If set, what each method changes is measured token by token along this answer.
+  /// Bandwidth to which the link to host memory is throttled; 0: not throttled.
+  double link_gbps = 0;
+  /// If set, the divergence from full attention is measured token by token along this answer.
   std::optional<Along> fidelity;
   double temperature = 0;
   std::uint64_t seed = 0;
   std::string system_prompt;
-  std::vector<TableSpec> tables;  ///< empty: one table of all that the cells differ in
-  std::string published;          ///< CSV of published numbers, beside the manifest; or empty
-  std::string smoke;  ///< in smoke runs, the warning in tables and protocol cards; else empty
+  /// Empty: one table with all dimensions in which the cells differ.
+  std::vector<TableSpec> tables;
+  std::string published;  ///< CSV of published numbers, relative to the manifest; or empty
+  std::string smoke;      ///< for smoke runs, the warning in tables and protocol cards; else empty
 
   std::filesystem::path path;
   std::string text;
@@ -113,17 +117,16 @@ struct Manifest {
 /// Reads and checks a manifest; docs/manifest.md lists the keys.
 /// @throws Error (input) for unknown keys, with the nearest known one, and for invalid values.
 Manifest load_manifest(const std::filesystem::path& path);
-/// What a manifest is read for.  With kReport, `methods` and `probes` stay empty: a store may have
-/// old manifests whose methods this program does not know, and reports do not need them.
+/// What a manifest is read for.  With kReport, `methods` and `probes` stay empty: old manifests in
+/// a store may have methods that this program does not know, and reports do not need them.
 enum class ManifestUse { kRun, kReport };
-/// Relative paths of files that methods name start in `folder`.
+/// Relative paths of files that methods name are resolved against `folder`.
 Manifest parse_manifest(std::string_view text, const std::string& source,
                         ManifestUse use = ManifestUse::kRun,
                         const std::filesystem::path& folder = {});
 
-/// The dimensions for rows and columns of a table: model, dataset, task, position, method, ...
-/// There is also method.PARAMETER, a setting of the method, and method.name, its name without
-/// settings.
+/// The dimensions for rows and columns of a table: model, dataset, task, position, method, ... Also
+/// method.PARAMETER, a setting of the method, and method.name, its name without settings.
 const std::vector<std::string_view>& table_dimensions();
 constexpr std::string_view kSettingPrefix = "method.";
 /// The method's label without its budget (`variant_of`).

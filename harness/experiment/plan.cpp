@@ -30,7 +30,7 @@ class Planner {
   }
 
  private:
-  /// What the cells of a model and a dataset have in common.
+  /// The common fields of the cells of a model and a dataset.
   Cell cell_of(const ResolvedModel& model, const ResolvedDataset& dataset) const {
     Cell cell;
     cell.model = model.entry.name;
@@ -45,8 +45,8 @@ class Planner {
     return cell;
   }
 
-  /// Gives a cell its key and its place in the tables.  False if an equal one is planned already,
-  /// as under another label of the same dialogues: what is computed once is shown twice.
+  /// Sets a cell's key and its place in the tables.  Returns false if an equal cell is planned
+  /// already, as for another label of the same dialogues: it is computed once and shown twice.
   bool add_cell(Cell& cell) {
     cell.key = cell_key(cell);
     plan_.cells.push_back(cell);
@@ -70,8 +70,8 @@ class Planner {
     for (const auto& dialogue : dialogues) plan_.units.push_back({model, dataset, dialogue, cells});
   }
 
-  /// Probes that look at a dialogue by itself share a job for each dialogue, those that compare
-  /// share one for all.
+  /// Probes that look at single dialogues share one job per dialogue; probes that compare dialogues
+  /// share one job for all.
   void add_probe_jobs(std::size_t model, std::size_t dataset, Cell cell,
                       const Dialogues& dialogues) {
     std::string ids;
@@ -85,7 +85,7 @@ class Planner {
         cell.metric = probe.info().metric;
         cell.method = probe.label();
         cell.method_canonical = std::string(kProbePrefix) + probe.canonical();
-        if (probe.info().compares_dialogues) {  // with fewer dialogues each has another value
+        if (probe.info().compares_dialogues) {  // the number of dialogues changes the values
           cell.method_canonical +=
               fmt::format(" over {} dialogues {}", dialogues.size(), hash_text(ids).substr(0, 12));
         }

@@ -33,15 +33,15 @@ struct Plan {
   };
   std::vector<Unit> units;  ///< each pair of a cell and a dialogue occurs once
 
-  /// Dialogues at one position, and the probes that measure them: one dialogue, or all for probes
-  /// that compare dialogues.
+  /// Dialogues at one position, and the probes that measure them: one dialogue, or all dialogues
+  /// for probes that compare them.
   struct ProbeJob {
     std::size_t model = 0, dataset = 0;
     std::vector<std::shared_ptr<const Dialogue>> dialogues;
     std::vector<ProbeCell> cells;
     Answers answers = Answers::kOwn;
   };
-  std::vector<ProbeJob> probe_jobs;  ///< they run after the units
+  std::vector<ProbeJob> probe_jobs;  ///< run after the units
 
   std::size_t unit_count() const { return units.size() + probe_jobs.size(); }
   /// The units of a model, in the order in which workers run them.
@@ -53,16 +53,17 @@ struct Plan {
 /// Makes the cells and units of an experiment, in table order.
 Plan make_plan(Experiment experiment);
 
-/// Drops the work that the store makes unnecessary: (cell, dialogue) pairs with complete results of
-/// this program's sources, in the cell itself or in a cell with equal results; then units without
-/// cells.  Writes nothing.  Returns what must be copied with `Store::copy_results`.
+/// Drops work with stored results: (cell, dialogue) pairs that this program's sources have
+/// completed, in the cell itself or in a cell with equal results; then units without cells.  Writes
+/// nothing.  Returns the results to copy with `Store::copy_results`.
 std::vector<Store::ResultCopy> drop_stored_work(Plan& plan, const Store& store);
 
-/// Drops the pairs of a cell and a dialogue that are in `planned`, and adds the others to it: what
-/// several manifests share is run once.
+/// Drops the (cell, dialogue) pairs that are in `planned`, and adds the remaining ones to it, so
+/// that work common to several manifests runs once.
 void drop_planned_work(Plan& plan, std::set<std::pair<std::string, std::string>>& planned);
 
-/// What the store needs before the first record: experiment, cells, dialogues and environment.
+/// The data that the store needs before the first record: experiment, cells, dialogues and
+/// environment.
 StoredExperiment stored_experiment(const Plan& plan,
                                    const std::vector<Device>& devices = {Device{}});
 

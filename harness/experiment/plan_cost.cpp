@@ -8,14 +8,13 @@
 namespace turnbench {
 namespace {
 
-/// Adds the work of a prefill, done `times` times.
+/// Adds the cost of `times` prefills.
 void add_prefill(PlanCost& out, const ModelConfig& c, std::int64_t prompt, std::int64_t times) {
   out.prompt_tokens += prompt * times;
   out.flops += static_cast<double>(times) * prefill_flops(c, prompt);
 }
 
-/// Where fidelity is measured, every cell is given an answer beside its own, and so is full
-/// attention.
+/// If fidelity is measured, every cell and full attention also decode a given answer.
 void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
               const PromptLengths& lengths, bool fidelity) {
   const std::int64_t prompt = lengths.prompts.back();
@@ -37,8 +36,8 @@ void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
   add_prefill(out, model, prompt, shared);
 }
 
-/// Every turn is prefilled from its first token, in one pass, by full attention and by each method
-/// beside it; probes of the text alone need none.
+/// Full attention, and each method that probes name, prefill every turn from its first token in one
+/// pass; probes of the text alone need no prefill.
 void add_cost(PlanCost& out, const ModelConfig& model, const Plan::ProbeJob& job,
               PlannedLengths& planned) {
   const ProbeInfo::Input input = required_input(job.cells);
@@ -81,7 +80,7 @@ PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices, Planne
     add_cost(out, plan.experiment.models[job.model].checkpoint.config, job, lengths);
   for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
     const ResolvedModel& model = plan.experiment.models[m];
-    model.checkpoint.stages(devices.size());  // refuses too many
+    model.checkpoint.stages(devices.size());  // rejects too many stages
     out.memory.push_back(
         {static_cast<std::size_t>(model.checkpoint.config.parameter_count(devices.size())) *
              size_of(model.dtype),

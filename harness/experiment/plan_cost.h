@@ -12,21 +12,21 @@ namespace turnbench {
 
 /// The cost of a plan, with the stages of each model on `devices`.
 struct PlanCost {
-  /// Bytes of one model's weights, which workers share, and of each worker.
+  /// Memory for one model, in bytes: weights, which workers share, and the needs of each worker.
   struct Memory {
     std::size_t weights = 0;
     WorkerBytes worker;
   };
   std::size_t cells = 0, units = 0, cell_dialogues = 0, shared_prefills = 0;
-  std::int64_t prompt_tokens = 0;           ///< of all units, each computed once
-  std::int64_t unshared_prompt_tokens = 0;  ///< if no prefill were shared
-  std::int64_t max_new_tokens = 0;          ///< if all answers have their maximum length
+  std::int64_t prompt_tokens = 0;           ///< over all units, each computed once
+  std::int64_t unshared_prompt_tokens = 0;  ///< without sharing of prefills
+  std::int64_t max_new_tokens = 0;          ///< if all answers reach their maximum length
   std::int64_t longest_prompt = 0;
   double flops = 0;
   std::vector<Memory> memory;  ///< for each model; models run one after another
 };
-/// `workers`: the number of workers of each model, which share its units; empty: one each.
-/// `lengths`: the answers that are counted.
+/// `workers`: number of workers for each model, which share its units; empty: one each.  `lengths`:
+/// the answers to count.
 PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices, PlannedLengths& lengths,
                        std::span<const int> workers = {});
 

@@ -1,4 +1,4 @@
-// What a plan's units hold in memory when they run.
+// Memory of a plan's units while they run.
 
 #include "harness/experiment/plan_memory.h"
 
@@ -20,7 +20,7 @@
 namespace turnbench {
 namespace {
 
-/// What a method leaves of `prompt` tokens in each set: its budget, or everything.
+/// Tokens that a method keeps in each set after a prompt of `prompt` tokens: its budget, or all.
 std::int64_t kept(const Method& method, std::int64_t prompt) {
   for (const Method::Part& part : method.parts()) {
     if (!part.parameters.has("budget")) continue;
@@ -30,7 +30,7 @@ std::int64_t kept(const Method& method, std::int64_t prompt) {
   return prompt;
 }
 
-/// Whether what evicts keeps a set for each query head.
+/// Whether the eviction policy keeps one set per query head.
 bool keeps_query_heads(const Method& method) {
   return std::any_of(method.parts().begin(), method.parts().end(), [](const Method::Part& part) {
     return part.parameters.has("gran") && part.parameters.choice("gran") == "query_head" &&
@@ -38,7 +38,7 @@ bool keeps_query_heads(const Method& method) {
   });
 }
 
-/// What a batch holds.  Pages come from pools, which keep them for later batches: one for each
+/// Memory of a batch.  Pages come from pools, which keep them for later batches: one for each
 /// layout, on the device and in host memory.
 struct BatchBytes {
   std::array<std::size_t, 4> pages = {};
@@ -51,7 +51,7 @@ struct BatchBytes {
   std::size_t total() const { return std::accumulate(pages.begin(), pages.end(), rest); }
 };
 
-/// The sequences that run at the same time: their keys and values, and the largest pass over them.
+/// The sequences that run at the same time: their keys and values, and their largest pass.
 class Batch {
  public:
   Batch(const ResolvedModel& model, std::span<const Device> devices)
@@ -61,14 +61,14 @@ class Batch {
         devices_(devices) {}
 
   PageLayout layout(bool pre_rope_keys) const { return {config_.head_dim, dtype_, pre_rope_keys}; }
-  /// Pages of `tokens` tokens, `sets` sets a layer.
+  /// Adds pages for `tokens` tokens, with `sets` sets per layer.
   void add_pages(std::int64_t tokens, int sets, bool pre_rope_keys) {
     add_pages_of_layers(config_.layers, tokens, sets, pre_rope_keys);
   }
   void add_pages_of_layers(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
     add_to_pool(pre_rope_keys ? 1 : 0, layers, tokens, sets, pre_rope_keys);
   }
-  /// The same in host memory, which is counted where it is the device's too.
+  /// As `add_pages`, in host memory; counted in total if device and host memory are the same.
   void add_host_pages(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
     if (!devices_.front().cuda)
       add_to_pool(pre_rope_keys ? 3 : 2, layers, tokens, sets, pre_rope_keys);
@@ -77,20 +77,20 @@ class Batch {
     held_.pages[pre_rope_keys ? 1 : 0] += bytes;
   }
   void add_bytes(std::size_t bytes) { held_.rest += bytes; }
-  /// What a method has beside the model, once for all sequences.
+  /// Adds a method's auxiliary data, which all sequences share.
   void add_resource(const Policies& policies) {
     const auto* retrieval = capability<StepRetrieval>(policies.selection.get());
     if (retrieval == nullptr) return;
     const MethodResource resource = retrieval->resource(config_, weights_);
     if (!resource.key.empty() && resources_.insert(resource.key).second) add_bytes(resource.bytes);
   }
-  /// A sequence with pages of its own, which remembers `window` rows of queries, in room for twice
-  /// as many, and its last logits.
+  /// Adds a sequence with its own pages, its last logits, and `window` rows of queries in a buffer
+  /// of twice this size.
   void add(std::int64_t tokens, int sets, bool pre_rope_keys, int window) {
     add_pages(tokens, sets, pre_rope_keys);
     add_sequence(window);
   }
-  /// The same but for the pages.
+  /// As `add`, without the pages.
   void add_sequence(int window) {
     const ModelConfig& c = config_;
     held_.rest += sizeof(float) * (static_cast<std::size_t>(2 * c.layers * window * c.heads) *
@@ -98,12 +98,13 @@ class Batch {
                                    static_cast<std::size_t>(c.vocab));
     ++sequences_;
   }
-  /// Sums that `rules` rules keep for each of `tokens` cached tokens.
+  /// Adds the sums that `rules` rules keep for each of `tokens` cached tokens.
   void add_columns(std::size_t rules, std::int64_t tokens) {
     held_.rest += sizeof(float) * rules * static_cast<std::size_t>(tokens) *
                   static_cast<std::size_t>(config_.heads * config_.layers);
   }
-  /// A prefill of `rows` rows that reaches `context` tokens, all in one pass if `whole`.
+  /// Adds a prefill of `rows` rows with a context of up to `context` tokens, in one pass if
+  /// `whole`.
   void add_prefill(std::int64_t rows, std::int64_t context, bool whole, bool pre_rope_keys) {
     const Engine::Options engine;
     const std::int64_t taken = whole ? rows : std::min<std::int64_t>(rows, engine.prefill_chunk);
@@ -115,7 +116,7 @@ class Batch {
   }
   BatchBytes bytes() const {
     PassSize pass = pass_;
-    pass.sequences = sequences_;  // that decode together
+    pass.sequences = sequences_;  // sequences that decode together
     const std::size_t scratch =
         scratch_bytes_of(devices_.front(), available_processors(), config_, pass);
     BatchBytes out = held_;
@@ -138,12 +139,12 @@ class Batch {
   PassSize pass_;
 };
 
-/// Who shares what is prefilled: all whose methods prefill alike; of those only the ones with the
-/// same answers before; or nobody.
+/// Sharing of prefills: between all methods with equal prefills; between those of them that gave
+/// the same answers so far; or not at all.
 enum class Sharing { kPrefills, kHistories, kNone };
 
-/// Adds to a batch what a unit holds when every branch has answered turn `turn`, and the passes
-/// over its prompt if that is prefilled just then.
+/// Adds to a batch the memory of a unit when every branch has answered turn `turn`, and the passes
+/// over its prompt if that turn is being prefilled.
 class UnitMemory {
  public:
   UnitMemory(Batch& batch, const ModelConfig& config, const PromptLengths& lengths,
@@ -199,8 +200,7 @@ class UnitMemory {
     std::set<ColumnRule> columns;
   };
 
-  /// Whether a branch's own answers stand before turn `turn`, so that it shares the prompt with
-  /// nobody.
+  /// Whether the branch's own answers precede turn `turn`, so that its prompt is not shared.
   bool continues_apart(const UnitCell& cell) const {
     return sharing_ == Sharing::kHistories && turn_ > 0 && cell.answers == Answers::kOwn;
   }
@@ -216,8 +216,8 @@ class UnitMemory {
     return keeps_query_heads(method) ? config_.heads : config_.kv_heads;
   }
 
-  /// A branch that forks from a shared prefix.  Pages are the prefix's until they are written;
-  /// eviction copies what stays.
+  /// Adds a branch that forks from a shared prefix.  It shares the prefix's pages until they are
+  /// written; eviction copies the kept tokens.
   void add_fork(const UnitCell& cell) {
     const Policies& p = cell.method->policies();
     const std::string& key = cell.method->prefill_key();
@@ -236,7 +236,7 @@ class UnitMemory {
     layers = std::max(layers, needs.offloaded_layers);
   }
 
-  /// A branch with `own` tokens in pages of its own, and the working sets of its steps.
+  /// Adds a branch with `own` tokens in its own pages, and the working sets of its steps.
   AnswerNeeds add_branch(const UnitCell& cell, const Policies& p, std::int64_t own, int window) {
     const bool raw = p.pre_rope_keys();
     const int sets = sets_of(*cell.method);
@@ -252,8 +252,8 @@ class UnitMemory {
     return needs;
   }
 
-  /// Where fidelity is measured: a branch as it was before it answered, whose pages it shares, and
-  /// full attention on the same prompt beside it.
+  /// If fidelity is measured: adds the branch's copy from before its answer, which shares its
+  /// pages, and full attention on the same prompt.
   void add_forced(const UnitCell& cell) {
     const std::string key = kDensePrefill + (continues_apart(cell) ? cell.key : "");
     first_prompts_.insert(kDensePrefill);
@@ -264,13 +264,13 @@ class UnitMemory {
     add_branch(cell, cell.method->policies(), answer_ + kPageTokens, window_);
   }
 
-  /// A branch with a prefill of its own.
+  /// Adds a branch with its own prefill.
   void add_own(const UnitCell& cell) {
     const Policies& p = cell.method->policies();
     const bool fresh = turn_ == 0 || cell.history == History::kReprefill;
     const std::int64_t evicted = cell.history == History::kCompressOnce ? first_ : before_;
     std::int64_t own = answer_;
-    if (fresh) {  // all of it, until the prompt has ended
+    if (fresh) {  // all tokens, until the end of the prompt
       own += prompt_;
     } else if (p.eviction) {
       own += kept(*cell.method, evicted) + prompt_ - evicted;
@@ -278,19 +278,19 @@ class UnitMemory {
       own += prompt_ - first_;
       first_prompts_.insert(cell.method->prefill_key());
     }
-    // A sparse prefill that goes on from earlier turns computes the rows of each in a pass.
+    // A sparse prefill after earlier turns computes the rows of each turn in a separate pass.
     const bool whole = p.has_sparse_prefill(), at_once = fresh && !(whole && continues(p));
     if (prefills_)
       out_.add_prefill(at_once ? prompt_ : prompt_ - before_, prompt_, whole, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
     const AnswerNeeds needs = add_branch(cell, p, own, p.window());
     out_.add_bytes(needs.index);
-    // In a prefill one layer at a time is on the device.
+    // During a prefill, one offloaded layer at a time is on the device.
     if (needs.offloaded_layers > 0 && prefills_)
       out_.add_pages_of_layers(1, prompt_, config_.kv_heads, p.pre_rope_keys());
   }
 
-  /// A branch whose pages up to the turn are those of the dense history.
+  /// Adds a branch that shares the pages of the dense history.
   void add_behind_dense_history(const UnitCell& cell) {
     const Policies& p = cell.method->policies();
     if (prefills_)
@@ -304,7 +304,7 @@ class UnitMemory {
   }
 
   void add_prefix(const SharedPrefix& prefix) {
-    // One that starts again is there beside the previous turn's.
+    // A prefix that restarts coexists with the previous turn's.
     out_.add(prefix.continues ? prompt_ - first_ : prompt_ + before_, config_.kv_heads,
              pre_rope_keys_, window_);
     if (prefills_)
@@ -325,14 +325,14 @@ class UnitMemory {
   int window_ = 0;
   bool pre_rope_keys_ = false;
   std::map<std::string, SharedPrefix> shared_;
-  std::set<std::string> first_prompts_;  // that several sequences go on from
-  std::set<std::string> full_;           // shared prefixes that fidelity is measured against
-  std::set<std::string> indices_;        // that all who select alike from the same prompt share
-  /// Layers of shared prefixes, with keys before RoPE or without, that are copied to host memory.
+  std::set<std::string> first_prompts_;  // prefixes from which several sequences continue
+  std::set<std::string> full_;           // shared prefixes of full attention for fidelity
+  std::set<std::string> indices_;        // shared by equal selections from the same prompt
+  /// Layers of shared prefixes that are copied to host memory, by whether they have pre-RoPE keys.
   std::map<std::pair<std::string, bool>, int> host_copies_;
 };
 
-/// What a worker of one model holds after all batches that it may run.
+/// Maximum memory of a worker over all batches of one model that it may run.
 class LargestBatch {
  public:
   LargestBatch(const ResolvedModel& model, std::span<const Device> devices, bool fidelity,
@@ -341,7 +341,7 @@ class LargestBatch {
 
   WorkerBytes bytes() const { return {agreeing_.total(), at_most_.total()}; }
 
-  /// A unit's cells one by one, each by itself in every turn.
+  /// Considers a unit's cells one by one, each alone in every turn.
   void consider_isolated(const Plan::Unit& unit) {
     for (const UnitCell& cell : unit.cells) {
       for (std::size_t turn = 0; turn < unit.dialogue->turns.size(); ++turn) {
@@ -352,12 +352,12 @@ class LargestBatch {
     }
   }
 
-  /// Units that run at the same time.
+  /// Considers units that run at the same time.
   void consider_together(std::span<const Plan::Unit* const> units) {
     consider(together(units, Sharing::kPrefills), together(units, Sharing::kHistories));
   }
 
-  /// Probes' dialogues, one after the other.
+  /// Considers the dialogues of probes, one after another.
   void consider_probes(const Plan::ProbeJob& job) {
     const bool attends = required_input(job.cells) != ProbeInfo::Input::kText;
     for (const auto& dialogue : job.dialogues) {
@@ -373,10 +373,10 @@ class LargestBatch {
       for (const auto& [canonical, method] : beside) {
         const Policies& p = method->policies();
         pre_rope_keys |= p.pre_rope_keys();
-        batch.add(all, heads, p.pre_rope_keys(), p.window());  // whole, before it evicts
+        batch.add(all, heads, p.pre_rope_keys(), p.window());  // the whole prompt, before eviction
         batch.add_columns(p.eviction ? p.eviction->columns().size() : 0, prompt);
       }
-      // All of them in one pass.
+      // All rows in one pass.
       batch.add_prefill((1 + std::ssize(beside)) * prompt, prompt, attends, pre_rope_keys);
       consider(batch.bytes(), batch.bytes());
     }
@@ -390,8 +390,8 @@ class LargestBatch {
         .add(unit);
   }
 
-  /// Units follow each other at a distance: the oldest one is in its last turn when the others are
-  /// on their way there; one at a time is prefilled.
+  /// Units start some steps apart: the oldest one is in its last turn when the others have not
+  /// reached it; one unit at a time is prefilled.
   BatchBytes together(std::span<const Plan::Unit* const> units, Sharing sharing) const {
     BatchBytes out;
     for (std::size_t prefilled = 0; prefilled < units.size(); ++prefilled) {
@@ -419,7 +419,7 @@ class LargestBatch {
   BatchBytes agreeing_, at_most_;  // if answers agree, and if they differ
 };
 
-/// The first of `units` that run at the same time, at most `most`.
+/// The first of `units`, at most `most`, that run at the same time.
 std::span<const Plan::Unit* const> concurrent(std::span<const Plan::Unit* const> units,
                                               std::size_t most) {
   std::size_t count = 0;
@@ -442,7 +442,7 @@ WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const De
                          return lengths.of(model, dialogue);
                        });
   const std::vector<const Plan::Unit*> units = plan.units_of(model);
-  // Few units are shared out among the workers.
+  // If there are few units, they are distributed among the workers.
   const auto shares = static_cast<std::size_t>(std::max(1, workers));
   const std::size_t most = std::min(kMaxConcurrentUnits, (units.size() + shares - 1) / shares);
   for (std::size_t first = 0; first < units.size(); ++first) {

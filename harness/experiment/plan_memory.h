@@ -12,7 +12,7 @@ namespace turnbench {
 /// Bytes that a worker needs in addition to the weights, for its largest batch of a model's units:
 /// keys and values, and the engine's scratch memory in each stage (one stage per device).  If
 /// histories contain the methods' own answers, methods share the prefill only while their answers
-/// agree.  `workers` share the units.
+/// agree.  The units are shared by `workers`.
 struct WorkerBytes {
   std::size_t if_answers_agree = 0;   ///< all methods give the same answers
   std::size_t if_answers_differ = 0;  ///< no two methods give the same answer

@@ -1,4 +1,4 @@
-// What of a plan a store holds already.
+// Work of a plan whose results are already stored.
 
 #include <algorithm>
 #include <set>
@@ -9,8 +9,8 @@
 namespace turnbench {
 namespace {
 
-/// Finds what a store holds of a plan's dialogues: under their own cells, or under cells that are
-/// alike but for the number of their dialogues.
+/// Finds stored results of a plan's dialogues: in their own cells, or in cells that differ only in
+/// the number of their dialogues.
 class HeldResults {
  public:
   HeldResults(const Plan& plan, const Store& store) : store_(store) {
@@ -21,7 +21,7 @@ class HeldResults {
     }
   }
 
-  /// True if no result is left to compute.  Adds to `copies` where another cell has the results.
+  /// True if no result remains to be computed.  Adds to `copies` if another cell has the results.
   bool has(const std::string& cell, const Dialogue& dialogue) {
     const auto known = cells_held_.try_emplace(cell);
     if (known.second) known.first->second = {store_.stored_results(cell), {}, false};
@@ -49,7 +49,7 @@ class HeldResults {
   struct Other {
     std::string cell;
     OfDialogues held;
-    std::set<std::string> same;  ///< dialogues of equal content
+    std::set<std::string> same;  ///< dialogues with equal content
   };
   struct OfCell {
     OfDialogues held;
@@ -88,7 +88,7 @@ class HeldResults {
   std::map<std::pair<std::string, std::string>, std::set<std::string>> same_;  // by datasets
 };
 
-/// Drops the cells of units in which `is_done(cell, dialogue)`, and units without cells.  Cells of
+/// Drops the cells of units for which `is_done(cell, dialogue)`, and units without cells.  Cells of
 /// probe jobs must be done for all dialogues.
 template <typename IsDone>
 void drop_work(Plan& plan, const IsDone& is_done) {

@@ -8,14 +8,15 @@
 namespace turnbench {
 namespace {
 
-constexpr double kShareOfPeak = 0.5;  // what forward passes get of the machine's peak, about
+// Approximate share of the machine's peak that forward passes reach.
+constexpr double kShareOfPeak = 0.5;
 
 /// One dialogue in one cell of a unit.
 struct TimedWork {
   double prefill_flops = 0;
-  double shared_flops = 0;  ///< its share of what the unit's cells compute together
-  double tokens = 0;        ///< of answers, and of those that fidelity is measured along
-  double step_bytes = 0;    ///< that one token reads, of what a step of all cells reads
+  double shared_flops = 0;  ///< its share of the computation that the unit's cells share
+  double tokens = 0;        ///< of answers, including those of fidelity
+  double step_bytes = 0;    ///< bytes read per token: its share of a step of all cells
 };
 
 class TimeEstimate {
@@ -30,7 +31,7 @@ class TimeEstimate {
     const ModelConfig& config = plan_.experiment.models[unit.model].checkpoint.config;
     const PromptLengths& lengths = lengths_.of(unit.model, *unit.dialogue);
     const std::int64_t prompt = lengths.prompts.back();
-    std::map<std::string, std::size_t> sharing;  // cells by what they prefill
+    std::map<std::string, std::size_t> sharing;  // number of cells by prefill key
     for (const UnitCell& cell : unit.cells) ++sharing[cell.method->prefill_key()];
     for (const UnitCell& cell : unit.cells) {
       const Cell& planned = *cells_.at(cell.key);
@@ -67,7 +68,7 @@ class TimeEstimate {
   const PlannedTime& time() const { return out_; }
 
  private:
-  /// Times of the cell's method; else of the model's others, which `out_` then counts.
+  /// Times of the cell's method; else of the model's other methods, which `out_` then counts.
   const MethodSpeed* speed_of(const Cell& cell) {
     const MethodSpeed* own = speeds_.of(cell.model_hash, cell.method_canonical, cell.dataset_hash);
     const MethodSpeed* used = own != nullptr ? own : speeds_.of_model(cell.model_hash);

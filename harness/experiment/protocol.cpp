@@ -11,7 +11,7 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
   const Manifest& m = experiment.manifest;
   const Decoding decoding = experiment.decoding(model);
   const PromptRenderer renderer = experiment.renderer(model);
-  // The template as it renders: a change of its text changes the card.
+  // The rendered template: a change of its text changes the card.
   Dialogue probe;
   Turn turn;
   turn.instruction = "instruction";
@@ -21,7 +21,7 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
   turn.gold = "answer";
   probe.turns = {turn, turn};
   std::vector<int> rendered = renderer.render(probe, 0, 0).tokens;
-  // A model's own text may know only one turn, and its own hash says the rest.
+  // A model's own template may support only one turn; the hash of its text covers the rest.
   const bool own = model.chat_template.name == "own";
   if (!own) {
     for (const auto& more :
@@ -31,7 +31,7 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
   }
   OrderedJson card;
   if (!m.smoke.empty()) card["smoke"] = m.smoke;
-  // In smoke runs the model that stands in: cells of several labels are the same there.
+  // In smoke runs, the stand-in model: cells of several labels are equal there.
   const bool stands_in = !m.smoke.empty() && !model.entry.path.empty();
   card["model"] = {{"name", stands_in ? model.entry.path : model.entry.name},
                    {"weights", model.hash},

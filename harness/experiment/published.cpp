@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-/// The fields of a line; a quote within a quoted field is doubled.
+/// The fields of a line.  Within a quoted field, quotes are doubled.
 std::vector<std::string> split_fields(std::string_view line, const std::string& place) {
   std::vector<std::string> out(1);
   bool quoted = false;
@@ -59,7 +59,7 @@ double parse_value(const std::string& text, const std::string& place) {
   return *value;
 }
 
-/// Whether two rows name the same dimensions, and a value in common for each.
+/// True if two rows have the same dimensions, and a common value in each.
 bool are_of_one_cell(const PublishedNumber& a, const PublishedNumber& b) {
   const auto meets = [](const auto& x, const auto& y) {
     return x.first == y.first &&

@@ -10,11 +10,11 @@
 
 namespace turnbench {
 
-/// A number printed in a paper, and the cells that it belongs to.
+/// A number printed in a paper, and the cells to which it belongs.
 struct PublishedNumber {
   /// Dimension -> accepted values.  Dimensions that the row leaves empty are missing.
   std::map<std::string, std::vector<std::string>> dimensions;
-  std::vector<std::string> averaged_over;  ///< dimensions over whose values it is a mean
+  std::vector<std::string> averaged_over;  ///< dimensions over whose values the number is a mean
   double value = 0;
   std::string note;      ///< a remark, or empty
   std::size_t line = 0;  ///< line in the file, from 1

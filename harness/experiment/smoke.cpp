@@ -19,28 +19,31 @@ constexpr const char* kWarning =
     "Smoke run on stand-ins: these numbers say nothing about the experiment.";
 constexpr int kLength = 220;     // of a dialogue, in words
 constexpr int kMaxPrompt = 300;  // tokens: the same with markup
-// Tokens where records are read from files: their instructions, examples and questions, which are
-// never cut, have some hundred in tiny's small vocabulary.
+// Prompt limit for records that are read from files: their instructions, examples and questions,
+// which are never truncated, have some hundred tokens in tiny's small vocabulary.
 constexpr int kMaxRecordPrompt = 2048;
 constexpr int kMaxAnswer = 18;  // tokens: LoopServe selects after the 16th
 constexpr int kMaxTurns = 2;
-constexpr int kHistoryTurns = 3;   // where only the last one is asked
-constexpr double kKept = 64;       // token counts up to it stay as they are
-constexpr int kRealPrompt = 8192;  // tokens: what a share in the experiment is taken of
-constexpr int kLastLayer = 2;      // that a method may name, or so many: tiny has four
+constexpr int kHistoryTurns = 3;  // if only the last turn is answered
+constexpr double kKept = 64;      // token counts up to this value stay unchanged
+// Prompt length in tokens to which shares in the experiment refer.
+constexpr int kRealPrompt = 8192;
+// Maximum of layers or layer counts in parameters: tiny has four layers.
+constexpr int kLastLayer = 2;
 
-/// Token counts above 64 in the prompt's scale: 1,024 becomes 128, 4,096 becomes 160.  They keep
-/// their order and stay below the prompt's length, so that what is to be cut is cut, but not below
-/// `least`, what the parameter allows.  `more` sets apart what would come out equal.
+/// Scales token counts above 64 to the smoke run's prompts: 1,024 becomes 128, 4,096 becomes 160.
+/// They keep their order and stay below the prompt's length, so that methods that evict still do
+/// so, but not below `least`, the parameter's minimum.  `more` separates values that would be
+/// equal.
 std::string scaled(double tokens, double least, int more) {
   if (tokens <= kKept) return fmt::format("{:.0f}", tokens);
   const double shorter = kKept + std::floor(16 * std::log2(tokens / kKept));
   return fmt::format("{:.0f}", std::max(shorter, least) + more);
 }
 
-/// The value of a parameter on short prompts: numbers of tokens or of lines shrink.  So do shares
-/// of a prompt, as the numbers of tokens that they mean: windows and sinks do not shrink with the
-/// prompt, and a tenth of 300 tokens would be less than they are.
+/// The value of a parameter for short prompts: numbers of tokens or lines are scaled.  Shares of a
+/// prompt are converted to numbers of tokens, because windows and sinks do not shrink with the
+/// prompt and would exceed, say, a tenth of 300 tokens.
 std::string short_value(const ParameterInfo& p, const Parameters& values, int more) {
   const std::string& value = values.values().find(p.name)->second;
   if (p.kind == ParameterInfo::Kind::kBudget) {
@@ -68,8 +71,8 @@ OrderedJson short_method(const Method& method, int more) {
   return {{"label", method.label()}, {"method", std::move(parts)}};
 }
 
-/// Methods that differ in the experiment differ here too: of a quarter and 2,048 tokens, which both
-/// become 144, the second becomes 145.
+/// Methods that differ in the experiment also differ here: of a quarter and 2,048 tokens, which
+/// both become 144, the second becomes 145.
 OrderedJson short_methods(const std::vector<const Method*>& methods,
                           const std::filesystem::path& folder) {
   OrderedJson out = OrderedJson::array();
@@ -87,7 +90,7 @@ OrderedJson short_methods(const std::vector<const Method*>& methods,
   return out;
 }
 
-/// The method of a probe on short prompts, as text: what differs from the parameters' defaults.
+/// The method of a probe for short prompts, as text: the settings that differ from the defaults.
 std::string short_text(const Method& method, int more) {
   std::string out;
   for (const Method::Part& part : method.parts()) {
@@ -103,7 +106,7 @@ std::string short_text(const Method& method, int more) {
   return out;
 }
 
-/// Probes that run a method measure it as `short_methods` has it, under their own names.
+/// Probes with a method use its version from `short_methods`, but keep their own names.
 OrderedJson short_probes(const OrderedJson& written, const std::vector<ProbeSpec>& probes,
                          const std::filesystem::path& folder) {
   OrderedJson out = OrderedJson::array();
@@ -130,8 +133,8 @@ OrderedJson short_probes(const OrderedJson& written, const std::vector<ProbeSpec
   return out;
 }
 
-/// A made-up dataset whose answers have the form that this one's have: a label, a long text, or a
-/// short fact.  The metric stays where it can score them.
+/// A generated dataset with answers of the same form: a label, a long text, or a short fact.  The
+/// metric stays the same if it can score them.
 struct StandIn {
   std::string name, metric;
 };
@@ -152,7 +155,7 @@ OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written,
   const bool replaced = dataset.needs_source && !has_files;
   if (replaced) {
     const StandIn other = stand_in(entry.metric.empty() ? dataset.metric : entry.metric, index);
-    out = {{"name", other.name}, {"metric", other.metric}};  // alike: computed once
+    out = {{"name", other.name}, {"metric", other.metric}};  // equal stand-ins: computed once
   }
   out["label"] = entry.label;
   out["task"] = entry.task.empty() ? dataset.task : entry.task;
@@ -168,7 +171,7 @@ OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written,
   return out;
 }
 
-/// The label with one mark for every number: equal for the values of one sweep.
+/// The label with every number replaced by the same mark: equal for the values of one sweep.
 std::string sweep_of(const std::string& label) {
   std::string out;
   for (char c : label) {
@@ -179,14 +182,14 @@ std::string sweep_of(const std::string& label) {
   return out;
 }
 
-/// The numbers that the manifest names; none if their file is not there.
+/// The manifest's published numbers; empty if their file does not exist.
 std::vector<PublishedNumber> published_numbers(const Manifest& manifest) {
   const std::filesystem::path file = manifest.path.parent_path() / manifest.published;
   if (manifest.published.empty() || !std::filesystem::exists(file)) return {};
   return parse_published(read_published(manifest), file.string());
 }
 
-/// The labels of a dimension that published numbers name.
+/// The labels of a dimension in published numbers.
 std::vector<std::string> labels_of(const std::vector<PublishedNumber>& numbers,
                                    const std::string& dimension) {
   std::set<std::string> out;
@@ -197,7 +200,7 @@ std::vector<std::string> labels_of(const std::vector<PublishedNumber>& numbers,
   return {out.begin(), out.end()};
 }
 
-/// The entries that stay: the first and the last value of every sweep, and those named in `needed`.
+/// The entries to keep: the first and the last value of every sweep, and those in `needed`.
 template <typename Entries, typename Label>
 std::vector<const typename Entries::value_type*> sweep_ends(
     const Entries& entries, const Label& label, const std::vector<std::string>& needed) {
@@ -253,7 +256,7 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   if (!manifest.probes.empty())
     json["probes"] = short_probes(json["probes"], manifest.probes, folder);
 
-  json.erase("system_prompt");  // tiny's template knows none
+  json.erase("system_prompt");  // tiny's template does not support it
   json["max_prompt_tokens"] = max_prompt;
   json["max_new_tokens"] = kMaxAnswer;
   json["description"] = fmt::format(

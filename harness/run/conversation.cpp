@@ -26,7 +26,7 @@ namespace {
 std::vector<RenderedTurn> render_all(const PromptRenderer& renderer, const Decoding& decoding,
                                      const Dialogue& dialogue) {
   const int turns = static_cast<int>(dialogue.turns.size()), limit = turn_limit(decoding, dialogue);
-  // Without contexts there is nothing to share out: only the whole has a limit.
+  // Without contexts, turns cannot be truncated: only the whole dialogue has a limit.
   const bool has_contexts = std::any_of(dialogue.turns.begin(), dialogue.turns.end(),
                                         [](const Turn& t) { return !t.contexts.empty(); });
   std::vector<RenderedTurn> out;

@@ -14,21 +14,21 @@
 
 namespace turnbench {
 
-/// The answer along which fidelity is measured: full attention's own, or the gold one.
+/// The answer along which fidelity is measured: the answer of full attention, or the gold answer.
 enum class Along { kFull, kGold };
 inline std::string_view name_of(Along along) {
   return along == Along::kFull ? "full" : "gold";
 }
 
-/// How answers are generated.
+/// Settings of answer generation.
 struct Decoding {
-  int max_prompt_tokens = 0;  ///< of a whole dialogue, at least 1
-  int max_new_tokens = 0;     ///< 0: the turn's own
+  int max_prompt_tokens = 0;  ///< for a whole dialogue, at least 1
+  int max_new_tokens = 0;     ///< 0: the limit of each turn
   double temperature = 0;
   std::uint64_t seed = 0;
-  bool isolated = false;  ///< as in Manifest; records then have their own times and memory
+  bool isolated = false;  ///< as in Manifest; records then contain the cell's own times and memory
   double link_gbps = 0;   ///< as in Manifest
-  std::optional<Along> fidelity = {};  ///< if set, fidelity is measured along this answer too
+  std::optional<Along> fidelity = {};  ///< if set, fidelity is measured along this answer
 };
 
 /// The maximum number of tokens of a turn's answer; the same in every cell.
@@ -38,36 +38,36 @@ int answer_limit(const Decoding& decoding, const Turn& turn);
 /// at least 1.
 int turn_limit(const Decoding& decoding, const Dialogue& dialogue);
 
-/// The seed of what methods draw; the same in every cell.
+/// The seed of the methods' random choices; the same in every cell.
 std::uint64_t policy_seed(const Decoding& decoding, const Dialogue& dialogue);
 
 /// The state of a dialogue whose turns are asked and answered one after another.
 struct Conversation {
   const Dialogue* dialogue = nullptr;
-  Prompt prompt;                   ///< of the current turn: everything before the answer
-  std::size_t history_tokens = 0;  ///< of the prompt: all before the turn's own tokens
+  Prompt prompt;                   ///< for the current turn: everything before the answer
+  std::size_t history_tokens = 0;  ///< tokens of the prompt before the turn's own tokens
   std::vector<int> answer;
   bool stopped = false;   ///< the answer ended at a stop token
-  bool finished = false;  ///< the answer ended, at a stop token or at its maximum length
+  bool finished = false;  ///< the answer is complete: stop token, or maximum length
   Record record;          ///< of the current turn; the caller sets its cell
 
-  /// Appends the previous answer (its own or the gold one) and the next turn to the prompt.
-  /// Sampling is seeded alike in every cell.  The first call renders all turns.
+  /// Appends the previous answer (the method's own or the gold answer) and the next turn to the
+  /// prompt.  Sampling has the same seed in every cell.  The first call renders all turns.
   /// @throws Error (input) on the first call if the dialogue is too long even without its contexts.
   void begin_turn(const PromptRenderer& renderer, const Decoding& decoding, Answers answers,
                   int turn);
   /// Samples the next token of the answer.  A token in `stops` ends the answer.
   void sample_token(std::span<const float> logits, const std::vector<int>& stops);
-  /// The answer with the stop token that ended it, if one did.
+  /// The answer, including the stop token that ended it, if any.
   std::vector<int> ended_answer() const;
-  /// Writes the answer into a record.
+  /// Writes the answer to a record.
   void write_answer(const PromptRenderer& renderer, Record& record) const;
 
  private:
-  std::vector<RenderedTurn> rendered_;  ///< turns to come
+  std::vector<RenderedTurn> rendered_;  ///< future turns
   Sampler sampler_;
-  std::size_t limit_ = 0;  ///< tokens of the answer
-  int last_token_ = 0;     ///< that was sampled
+  std::size_t limit_ = 0;  ///< maximum number of answer tokens
+  int last_token_ = 0;     ///< the token sampled last
 };
 
 }  // namespace turnbench

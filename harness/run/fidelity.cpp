@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kForcedBatch = 64;  // sequences that decode in one forward pass
 
-/// The logarithm of what softmax divides by.
+/// The logarithm of the softmax denominator.
 double log_sum_exp(std::span<const float> logits) {
   const double top = static_cast<double>(logits[static_cast<std::size_t>(argmax(logits))]);
   double sum = 0;
@@ -49,7 +49,7 @@ FidelityValues FullPrediction::compare(std::span<const float> logits, int token)
     if (probabilities_[i] > 0) kl += probabilities_[i] * (log_probabilities_[i] - own(i));
   }
   const auto at = static_cast<std::size_t>(token);
-  // A divergence is never negative; a sum of roundings may be.
+  // A divergence is never negative, but rounding errors may be.
   return {std::max(0.0, kl), argmax(logits) == greedy_ ? 1.0 : 0.0,
           own(at) - log_probabilities_[at], -own(at)};
 }

@@ -4,14 +4,14 @@
 
 namespace turnbench {
 
-/// How a method's cache goes on from one turn to the next.
+/// Treatment of a method's cache when a later turn starts.
 enum class History {
-  kReprefill,     ///< the whole prompt is prefilled and evicted again: evicted tokens come back
+  kReprefill,     ///< the whole prompt is prefilled and evicted again: evicted tokens are restored
   kCompressOnce,  ///< eviction after the first prompt only; later tokens are all kept
   kRecompress,    ///< eviction after each prompt, from the kept and the new tokens
-  kDense  ///< only the last turn is asked, behind what full attention computed of all before it
+  kDense          ///< history is prefilled with full attention; only the last turn is evaluated
 };
-/// Whether a method meets a turn with the cache that its own earlier turns left.
+/// True if a turn starts from the cache that the method's own earlier turns left.
 inline bool keeps_cache(History history) {
   return history == History::kCompressOnce || history == History::kRecompress;
 }
@@ -22,7 +22,7 @@ inline std::string_view name_of(History history) {
                                              : "dense";
 }
 
-/// The earlier answers in a dialogue's history: the method's own, or the gold ones.
+/// Source of the earlier answers in a dialogue's history: the method's own, or the gold answers.
 enum class Answers { kOwn, kGold };
 inline std::string_view name_of(Answers answers) {
   return answers == Answers::kOwn ? "own" : "gold";

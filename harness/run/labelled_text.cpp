@@ -21,7 +21,7 @@ LabelledTokens LabelledText::encode(const Tokenizer& tokenizer, bool add_special
   LabelledTokens out;
   std::vector<std::size_t> ends;
   out.tokens = tokenizer.encode(text, {.parse_special = true, .add_special = add_special}, ends);
-  // A token without a whole character, which ends where the one begins that it is a part of.
+  // A token that does not complete a character, and so ends where that character begins.
   const auto is_partial = [&](std::size_t i) { return i > 0 && ends[i] == ends[i - 1]; };
   std::size_t token = 0;
   for (const Part& part : parts) {

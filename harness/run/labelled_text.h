@@ -13,23 +13,23 @@ namespace turnbench {
 /// "question", "markup", ...
 std::string_view name_of(SpanKind kind);
 
-/// Tokens, and what they are.
+/// Tokens with labelled spans.
 struct LabelledTokens {
   std::vector<int> tokens;
   std::vector<Span> spans;  ///< over `tokens`, from 0; ascending, without gaps
 };
 
-/// A text under construction, and what its parts are.
+/// A text under construction, with the kinds of its parts.
 struct LabelledText {
   struct Part {
     SpanKind kind;
     int turn;
-    std::size_t end;  ///< byte
+    std::size_t end;  ///< offset in bytes
   };
   std::string text;
   std::vector<Part> parts;
 
-  /// Contexts are parts of their own; other neighbours of one kind and turn become one part.
+  /// Contexts always become separate parts; other neighbours of the same kind and turn are merged.
   void add(SpanKind kind, int turn, std::string_view piece);
 
   /// Each token belongs to the part in which it ends.  Special tokens in the text are parsed.

@@ -10,7 +10,7 @@
 
 namespace turnbench {
 
-/// The prefill patterns of a dialogue's turns: (layer, first row of the turn) -> one per head.
+/// The prefill patterns of a dialogue's turns: (layer, first row of the turn) -> patterns by head.
 using TurnPlans = std::map<std::pair<int, std::int32_t>, std::vector<HeadPattern>>;
 
 /// Wraps a policy and plans the rows of each turn only once: patterns in `plans` are reused, new

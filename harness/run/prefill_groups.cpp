@@ -9,7 +9,7 @@
 namespace turnbench {
 namespace {
 
-/// The rows that sequences must remember from which branches of all cells can go on.
+/// The number of query rows that a shared sequence must keep for the branches of all cells.
 int shared_window(const ActiveUnit& unit) {
   int out = 0;
   for (const UnitCell& cell : unit.unit.cells)
@@ -17,14 +17,14 @@ int shared_window(const ActiveUnit& unit) {
   return out;
 }
 
-/// Scores come from the turn's rows alone, and so do counters.
+/// Only the rows of this turn contribute to scores and counters.
 void forget_earlier_rows(Sequence& s) {
   s.counters = {};
   for (LayerState& layer : s.layers) layer.tail.clear();
 }
 
 /// A sequence with the previous turn's prompt of this branch, and the tokens that remain to be
-/// prefilled.  (A longer prompt of another branch would split a sparse prefill at another place.)
+/// prefilled.  (A longer prompt of another branch would divide a sparse prefill at another place.)
 std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveUnit& unit,
                                                    const Branch& b, const PrefixKey& key) {
   const auto& [prefill_key, prompt] = key;
@@ -46,8 +46,8 @@ std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveU
 
 /// Prepares a branch that prefills its whole dialogue again; returns the tokens to prefill.  If
 /// prompts may continue earlier ones, as in a shared prefix, the rows of each earlier turn are
-/// computed in a separate pass with the patterns of that turn.  Only the current turn's rows are
-/// counted, but all that moves.
+/// computed in a separate pass with the patterns of that turn.  Counters include only the current
+/// turn's rows, but all transfers.
 std::vector<int> restart_sequence(Engine& engine, ActiveUnit& unit, Branch& b) {
   Sequence& s = *b.sequence;
   const std::span<const int> prompt = b.prompt.tokens;
@@ -79,14 +79,14 @@ std::vector<int> continue_sequence(Branch& b) {
   s.counters = {};
   if (s.policies.prefill && s.policies.prefill->recomputes_answer() && !s.policies.eviction)
     s.truncate(s.prompt_tokens);
-  if (s.policies.eviction) {  // scores come from this turn's rows alone
+  if (s.policies.eviction) {  // only this turn's rows contribute to scores
     for (LayerState& layer : s.layers) layer.tail.clear();
   }
   const std::vector<int>& prompt = b.prompt.tokens;
   return {prompt.begin() + static_cast<std::ptrdiff_t>(s.tokens.size()), prompt.end()};
 }
 
-/// Prepares a branch whose history full attention computed; returns the tokens to prefill.
+/// Prepares a branch that continues the dense history; returns the tokens to prefill.
 std::vector<int> follow_dense_history(const ActiveUnit& unit, Branch& b) {
   Policies policies = b.cell->method->make();
   const Sequence& history = unit.dense_histories.at(policies.pre_rope_keys());
@@ -150,7 +150,7 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, const Decoding& decod
     if (b.skips(unit.turn)) continue;
     const bool goes_on = b.continues() || b.follows_dense_history();
     if (!goes_on) b.sequence = engine.make_sequence(b.cell->method->make());
-    if (goes_on || decoding.isolated) {  // an isolated cell's memory is the method's own
+    if (goes_on || decoding.isolated) {  // an isolated cell's memory must not be shared
       add_own_prefill(engine, unit, b, work);
     } else {
       Prefill& shared = group_of(b, {b.cell->method->prefill_key(), b.prompt.tokens});

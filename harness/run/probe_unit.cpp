@@ -17,7 +17,7 @@
 namespace turnbench {
 namespace {
 
-/// Shows each layer of a prefill to the probes, all rows at once, and leaves attention dense.
+/// Passes each layer of a prefill to the probes, all rows at once, and leaves attention dense.
 class Observer : public PrefillPolicy {
  public:
   explicit Observer(std::function<void(LayerSums&)> show) : show_(std::move(show)) {}
@@ -34,17 +34,17 @@ class Observer : public PrefillPolicy {
   std::function<void(LayerSums&)> show_;
 };
 
-/// Recent query rows whose attention observers of a step ask for.
+/// Recent query rows whose attention observers of a step request.
 constexpr int kObservedRows = 1;
 
-/// Shows what a method selects, and what its attention gives, to the probes of some cells.
+/// Passes a method's selections and attention outputs to the probes of some cells.
 class MethodObserver : public LayerObserver {
  public:
   MethodObserver(const std::vector<std::unique_ptr<Probe>>& probes,
                  const std::vector<std::size_t>& cells, int layers)
       : probes_(probes), cells_(cells), layers_(layers) {}
 
-  /// What is observed from now on are steps of an answer, or rows of a prompt.
+  /// Sets whether the following passes are steps of an answer or rows of a prompt.
   void begin_pass(Pass::Kind kind) { decodes_ = kind == Pass::Kind::kDecode; }
 
   void selection(const LayerView& view, const Selection& selection) override {
@@ -98,10 +98,11 @@ class ProbeRun {
   }
 
  private:
-  /// A method that follows full attention.
+  /// A method that receives full attention's hidden states.
   struct Follower {
     Sequence method;
-    std::optional<Sequence> full;  ///< of its own, which no probe sees, if it divides prompts
+    /// Its own full attention, which probes do not observe, if it divides prompts.
+    std::optional<Sequence> full;
     MethodObserver observer;
   };
 
@@ -110,7 +111,7 @@ class ProbeRun {
     Sequence full;
     std::vector<Follower> followers;
     const DialogueView& view;
-    DialogueView seeded = view;  ///< as methods see it
+    DialogueView seeded = view;  ///< the view that methods receive
   };
 
   void measure(Conversation& conversation, int turn) {
@@ -161,7 +162,8 @@ class ProbeRun {
     return engine_.make_sequence(std::move(policies), window);
   }
 
-  /// Full attention reads tokens, and so does every method, from its hidden states.
+  /// Processes tokens with full attention, and with every method from full attention's hidden
+  /// states.
   std::vector<float> read(Run& run, std::span<const int> tokens, Pass::Kind kind) {
     const bool decodes = kind == Pass::Kind::kDecode;
     (decodes ? result_.decoded_tokens : result_.prefilled_tokens) += std::ssize(tokens);
@@ -173,7 +175,7 @@ class ProbeRun {
     for (Follower& follower : run.followers) {
       if (!follower.full) passes.push_back(following(run, follower, passes.front()));
     }
-    // Chunks of one sequence are not those of another.
+    // The engine may chunk sequences differently.
     const bool whole = decodes || passes.size() > 1;
     std::vector<float> logits = whole ? engine_.forward(passes)[0] : engine_.prefill(passes)[0];
     for (Follower& follower : run.followers) {
@@ -182,7 +184,7 @@ class ProbeRun {
     return logits;
   }
 
-  /// The same tokens for a method, behind full attention.
+  /// A method's pass over the same tokens, which follows full attention.
   static Pass following(const Run& run, Follower& follower, Pass pass) {
     pass.sequence = &follower.method;
     pass.dialogue = &run.seeded;
@@ -192,7 +194,7 @@ class ProbeRun {
     return pass;
   }
 
-  /// A method that decides between the parts of a prompt, and full attention beside it.
+  /// Runs a method that divides prompts into parts, together with its own full attention.
   void read_in_parts(const Run& run, Follower& follower, Pass pass) {
     const bool ends = pass.prompt_end;
     pass.sequence = &*follower.full;
@@ -207,7 +209,7 @@ class ProbeRun {
     }
   }
 
-  /// What `full` answers.
+  /// Decodes the answer of full attention.
   void decode(Conversation& conversation, Run& run, std::vector<float> logits) {
     for (;;) {
       conversation.sample_token(logits, renderer_.stop_tokens());
@@ -216,8 +218,8 @@ class ProbeRun {
     }
   }
 
-  /// The answer's rows in one pass.  The prompt's last row comes along: a pass of one row would not
-  /// be shown.
+  /// Processes the answer's rows in one pass, together with the prompt's last row, because policies
+  /// do not receive passes of one row.
   void observe_answer(const Conversation& conversation, Run& run) {
     std::vector<int> rows = {conversation.prompt.tokens.back()};
     rows.insert(rows.end(), conversation.answer.begin(), conversation.answer.end());
@@ -305,7 +307,7 @@ UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Deco
     if (alone) return failed(unit, memory_error("the system gave no more memory"));
   }
   UnitResult out;
-  for (const ProbeCell& cell : unit.cells) {  // what fails fails alone
+  for (const ProbeCell& cell : unit.cells) {  // cells fail individually
     if (out.lost_device.empty())
       out.add(run_probes(engine, renderer, decoding, {unit.dialogues, {cell}, unit.answers}));
   }

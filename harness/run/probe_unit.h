@@ -19,11 +19,11 @@ struct ProbeCell {
 /// The most expensive input that a probe of the cells requires.
 ProbeInfo::Input required_input(const std::vector<ProbeCell>& cells);
 
-/// The methods that probes of the cells name, each once, by their canonical text.
+/// The distinct methods that probes of the cells name, by their canonical text.
 std::map<std::string, const Method*> methods_beside(const std::vector<ProbeCell>& cells);
 
-/// Whether a method's prompts go in parts, each through all layers before the next one: full
-/// attention then goes beside it once more.
+/// True if the method prefills a prompt in parts, each through all layers before the next; full
+/// attention then needs a separate pass.
 bool divides_prompts(const Method& method);
 
 /// Dialogues, and the probes that measure them together: one dialogue, or all for probes that
@@ -34,10 +34,10 @@ struct ProbeUnit {
   Answers answers = Answers::kOwn;
 };
 
-/// Runs a unit on one engine, with full attention.  Each turn is measured on the whole dialogue up
-/// to it: one prefill for all probes and, if one of them requires the answer, a second pass over
-/// the answer's rows.  Methods that probes name run beside it, in the same passes and from the same
-/// hidden states.  If a probe fails, its error is recorded and the others go on.
+/// Runs a unit on one engine, with full attention.  Each turn is measured on the dialogue up to
+/// this turn: one prefill for all probes and, if one of them requires the answer, a second pass
+/// over the answer's rows.  Methods that probes name run in the same passes and receive the same
+/// hidden states.  If a probe fails, its error is recorded and the other probes continue.
 UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                       const ProbeUnit& unit);
 

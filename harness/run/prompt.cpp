@@ -24,7 +24,7 @@ LabelledText message_of(const ChatTemplate& chat, const Turn& t, int turn) {
   return out;
 }
 
-/// The message within what the template writes for the turn.
+/// The message within the template's text of the turn.
 LabelledText wrapped(const ChatTurns& turns, const LabelledText& message, int turn) {
   const TurnText whole = turns.turn(turn, message.text);
   LabelledText out;
@@ -46,7 +46,7 @@ LabelledText verbatim(const Turn& t, int turn) {
   return out;
 }
 
-/// Leaves the first and the last of the tokens, `half` of each.
+/// Keeps the first and the last `half` of the tokens.
 void cut_middle(LabelledText& message, const Tokenizer& tokenizer, std::span<const int> tokens,
                 std::size_t half) {
   const std::string head = tokenizer.decode(tokens.first(half), true),
@@ -58,7 +58,7 @@ void cut_middle(LabelledText& message, const Tokenizer& tokenizer, std::span<con
   message.text = head + tail;
 }
 
-/// Takes `excess` tokens out of the middle of the context tokens, as if these stood in one row.
+/// Removes `excess` tokens from the middle of the context tokens, as if these were contiguous.
 void truncate_contexts(RenderedTurn& turn, int excess) {
   int contexts = 0;
   for (const Span& s : turn.spans) {
@@ -66,7 +66,7 @@ void truncate_contexts(RenderedTurn& turn, int excess) {
   }
   turn.excess_tokens = std::max(excess - contexts, 0);
   excess = std::min(excess, contexts);
-  const int first = (contexts - excess + 1) / 2;  // context tokens that stay in front
+  const int first = (contexts - excess + 1) / 2;  // context tokens kept before the cut
   std::vector<int> tokens;
   std::vector<Span> spans;
   int seen = 0;

@@ -13,8 +13,8 @@ namespace turnbench {
 
 /// One turn as tokens: everything between the previous answer and this turn's answer.
 struct RenderedTurn : LabelledTokens {
-  int truncated_tokens = 0;  ///< context tokens that were cut
-  int excess_tokens = 0;     ///< tokens above the limit, because only contexts are cut
+  int truncated_tokens = 0;  ///< context tokens removed by truncation
+  int excess_tokens = 0;     ///< tokens above the limit, because only contexts are truncated
 };
 
 /// A dialogue up to the answer of one of its turns, as tokens.
@@ -32,7 +32,7 @@ struct Prompt {
 class PromptRenderer {
  public:
   /// `system_prompt`: empty for none.  `end_tokens`: stop tokens of the model, in addition to those
-  /// of the template (its own, and the special token that it writes behind an answer) and the
+  /// of the template (its own, and the special token that it writes after an answer) and the
   /// tokenizer's EOS.
   /// @throws Error (input) for a template to which turns cannot be appended.
   PromptRenderer(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
@@ -61,7 +61,7 @@ class PromptRenderer {
   std::string token_text(int token) const;
 
  private:
-  /// Whether no template wraps the turn, but the tokenizer adds its special tokens.
+  /// True if no template wraps the turn, but the tokenizer adds its special tokens.
   bool is_plain(const Turn& turn) const;
   RenderedTurn render_verbatim(const Turn& t, int turn, int max_tokens) const;
 

@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-/// Shows each layer's attention of one pass, which stays dense.
+/// Passes each layer's attention of one pass to a function; attention stays dense.
 class RoundObserver : public PrefillPolicy {
  public:
   explicit RoundObserver(std::function<void(const LayerView&)> show) : show_(std::move(show)) {}

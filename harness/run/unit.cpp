@@ -14,7 +14,7 @@ Error no_memory() {
   return memory_error("the system gave no more memory");
 }
 
-/// What a unit gives whose cells all fail.
+/// The result of a unit of which all cells fail.
 UnitResult failed(const WorkUnit& unit, const Error& error) {
   UnitResult out;
   for (const UnitCell& cell : unit.cells) {
@@ -25,14 +25,15 @@ UnitResult failed(const WorkUnit& unit, const Error& error) {
   return out;
 }
 
-/// The error of `cells` cells that ran together when their device was lost.
+/// The error of `cells` cells that ran together when the device was lost.
 Error shared_by(std::size_t cells, const Error& error) {
   if (cells == 1) return error;
   return Error(error.kind(), fmt::format("{} (one of {} cells that ran together is the cause)",
                                          error.what(), cells));
 }
 
-/// A unit by itself, after it failed in company; its cells one by one if it fails again.
+/// Runs a unit alone, after it failed together with others; if it fails again, its cells one by
+/// one.
 UnitResult run_apart(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                      const WorkUnit& unit) {
   const auto fail = [&](const Error& error) {

@@ -13,7 +13,7 @@
 
 namespace turnbench {
 
-/// A cell, as part of a work unit.
+/// A cell as part of a work unit.
 struct UnitCell {
   std::string key;
   const Method* method = nullptr;
@@ -34,9 +34,10 @@ std::vector<Record> failed_records(const std::string& cell, const Dialogue& dial
 /// The results and the cost of a unit.
 struct UnitResult {
   std::vector<Record> records;
-  std::vector<ScoreValue> scores;  ///< the values of probes and of fidelity, for ok records
+  std::vector<ScoreValue> scores;  ///< values of probes and of fidelity, for ok records
   std::int64_t prefilled_tokens = 0, decoded_tokens = 0;
-  std::string lost_device;  ///< why the engine's device does nothing more; empty if it works
+  std::string lost_device;  ///< why the engine's device is unusable for the rest of the process;
+                            ///< empty if it works
 
   void add(UnitResult part);
 };
@@ -48,15 +49,15 @@ constexpr std::int64_t kMaxConcurrentTokens = 32768;  ///< as `estimate_context_
 
 /// Runs units on one engine, several at the same time.  Calls `next` for each unit until it returns
 /// nullopt, and `done` as soon as a unit has ended, while others may still run.  Cells with the
-/// same prefill share it; the branches of all units decode as one batch.  Sharing changes cost,
-/// never results.  If a cell fails, its error is recorded and the others go on.  If the device is
-/// lost, all cells that ran together are recorded as failed, and no further unit runs.  Exceptions
-/// of `next` and `done` are passed on.
+/// same prefill share it; the branches of all units decode as one batch.  Sharing affects cost,
+/// never results.  If a cell fails, its error is recorded and the other cells continue.  If the
+/// device is lost, all cells that ran together are recorded as failed, and no further unit runs.
+/// Exceptions of `next` and `done` are propagated.
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                const std::function<std::optional<WorkUnit>()>& next,
                const std::function<void(const WorkUnit&, UnitResult)>& done);
 
-/// The same for a list of units.  The results are in the order in which the units ended.
+/// As above, for a list of units.  The results are in the order in which the units ended.
 UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                      const std::vector<WorkUnit>& units);
 

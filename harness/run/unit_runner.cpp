@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward pass
 
-/// What crossed the link between host and device in the turn.
+/// Writes the turn's transfers between host and device.
 void write_traffic(const Ledger& ledger, Record& r) {
   const auto add = [&](const char* name, double value) { r.counters.push_back({name, value}); };
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
@@ -34,7 +34,7 @@ void write_traffic(const Ledger& ledger, Record& r) {
   if (all.hits + all.misses > 0)
     add("hit_rate", as_double(all.hits) / as_double(all.hits + all.misses));
   if (ledger.steps() > 1) {
-    const double steps = static_cast<double>(ledger.steps() - 1);  // but the prefill
+    const double steps = static_cast<double>(ledger.steps() - 1);  // without the prefill
     add("step_bytes", as_double(all.bytes() - ledger.total_of_step(0).bytes()) / steps);
   }
 }
@@ -46,13 +46,13 @@ bool UnitRunner::has_room(const WorkUnit& next) const {
   if (decoding_.isolated || active_.size() >= kMaxConcurrentUnits) return false;
   std::int64_t tokens = estimate_context_tokens(*next.dialogue);
   for (const ActiveUnit& unit : active_) tokens += unit.tokens;
-  // A little closer than would be even, so that there is always a next one.
+  // Slightly less than an even distance, so that there is always a next unit.
   return tokens <= kMaxConcurrentTokens &&
          4 * kMaxConcurrentUnits * steps_since_ >= 3 * mean_steps_per_unit();
 }
 
 void UnitRunner::add(WorkUnit unit) {
-  if (decoding_.isolated) engine_.memory().release_workspace();  // what it takes is measured
+  if (decoding_.isolated) engine_.memory().release_workspace();  // its own memory is measured
   ActiveUnit& active = active_.emplace_back();
   active.unit = std::move(unit);
   active.tokens = estimate_context_tokens(*active.unit.dialogue);
@@ -148,7 +148,8 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
     link_before_ = engine_.link_traffic();
   }
   std::vector<Prefill> work;
-  std::vector<std::map<PrefixKey, Sequence>> prefixes;  // of each unit; the last turn's still serve
+  // For each unit; prefixes of the previous turn are still used.
+  std::vector<std::map<PrefixKey, Sequence>> prefixes;
   for (ActiveUnit* unit : starting)
     prefixes.push_back(add_prefills(engine_, decoding_, *unit, work));
   std::vector<Pass> passes;
@@ -230,7 +231,7 @@ void UnitRunner::decode_step() {
   }
 }
 
-/// Without a cell of full attention there is nobody yet whose answer could be given to the others.
+/// Without a cell of full attention, nothing else would generate the answer for the other cells.
 void UnitRunner::add_teachers(ActiveUnit& unit) {
   for (const Answers answers : {Answers::kOwn, Answers::kGold}) {
     bool wanted = false, there = false;
@@ -252,7 +253,7 @@ void UnitRunner::add_teachers(ActiveUnit& unit) {
 std::vector<int> UnitRunner::given_answer(const ActiveUnit& unit, const Branch& b) const {
   const Turn& turn = b.dialogue->turns[static_cast<std::size_t>(unit.turn)];
   if (decoding_.fidelity == Along::kGold) {
-    // Without a reference there is nothing, not what a template puts around one.
+    // Without a reference the answer is empty, without the template's markup.
     return gold_answer_text(turn).empty() ? std::vector<int>() : renderer_.gold_answer_tokens(turn);
   }
   const auto teacher = std::find_if(
@@ -262,11 +263,11 @@ std::vector<int> UnitRunner::given_answer(const ActiveUnit& unit, const Branch& 
 }
 
 void UnitRunner::measure_fidelity(ActiveUnit& unit) {
-  // Full attention, on the prompt of each branch, stands in the batch beside the methods; a branch
-  // that is full attention is that one.
+  // The batch contains the methods, and full attention on the prompt of each branch; a branch of
+  // full attention serves as its own reference.
   struct Measured {
     Branch* branch;
-    std::size_t own, full;  // in `forced`
+    std::size_t own, full;  // indices in `forced`
     FidelityMeans means = {};
   };
   std::map<Answers, std::vector<int>> answers;
@@ -340,7 +341,7 @@ void UnitRunner::write_isolated(Branch& b) const {
   if (b.sequence->policies.placement.host) {
     r.ledger = pack(b.sequence->counters.ledger);
     const LinkTraffic link = engine_.link_traffic();
-    // Each chunk of a prompt reads what stands before it.
+    // Each chunk of a prompt reads the preceding tokens.
     r.counters.push_back({"prefill_fetch_bytes",
                           static_cast<double>(b.sequence->counters.ledger.total().prefill_bytes)});
     r.timings.push_back({"link", link.measured_seconds - link_before_.measured_seconds});

@@ -17,8 +17,8 @@ class UnitRunner {
 
   bool empty() const { return active_.empty(); }
 
-  /// True if another unit may start.  Units start some steps apart, so that they also end, and can
-  /// be stored, one after another.
+  /// True if another unit may start.  Starts are some steps apart, so that units also end, and are
+  /// stored, one after another.
   bool has_room(const WorkUnit& next) const;
 
   void add(WorkUnit unit);
@@ -36,22 +36,22 @@ class UnitRunner {
     return ended_ > 0 ? ended_steps_ / ended_ : most_steps_;
   }
   void begin_turn(Branch& b, int turn);
-  /// Checks the memory of an eager implementation, which holds the scores of every head, and keys
+  /// Checks the memory of the eager implementation, which stores the scores of every head, and keys
   /// and values repeated for every query head.
   /// @throws Error (memory) if it exceeds the limit.
   void check_eager(Branch& b) const;
   void prefill(const std::vector<ActiveUnit*>& starting);
   /// Samples a token for every unfinished branch, then decodes those that are still unfinished.
   void decode_step();
-  /// Adds branches that give full attention's answers, where no cell of the unit does.
+  /// Adds branches that generate full attention's answers, if no cell of the unit does.
   void add_teachers(ActiveUnit& unit);
   /// The answer along which the fidelity of a branch is measured in this turn.
   std::vector<int> given_answer(const ActiveUnit& unit, const Branch& b) const;
-  /// Gives the branches that have answered this turn the same answer, all of them as one batch,
-  /// from where they were at the end of their prompts.  Adds the means to the unit's scores.
+  /// Decodes all branches that have answered this turn along the same answer, as one batch, from
+  /// the state at the end of their prompts.  Adds the means to the unit's scores.
   void measure_fidelity(ActiveUnit& unit);
   void write_cache_counters(Branch& b) const;
-  /// Times and memory of a cell that runs alone.
+  /// Writes the times and memory of a cell that runs alone.
   void write_isolated(Branch& b) const;
   void finish_turn(ActiveUnit& unit, Branch& b);
 
@@ -62,10 +62,10 @@ class UnitRunner {
   std::list<ActiveUnit> active_;  ///< oldest first
   std::size_t steps_since_ = 0;   ///< decode steps since the last unit started
   std::size_t most_steps_ = 0, ended_ = 0, ended_steps_ = 0;
-  // For isolated cells, of the current turn:
-  std::vector<double> step_seconds_;    ///< of its decode steps
-  std::size_t prefill_peak_bytes_ = 0;  ///< of keys and values
-  LinkTraffic link_before_;             ///< when it began
+  // For isolated cells, in the current turn:
+  std::vector<double> step_seconds_;    ///< one for each decode step
+  std::size_t prefill_peak_bytes_ = 0;  ///< peak of keys and values during the prefill
+  LinkTraffic link_before_;             ///< traffic when the turn began
 };
 
 }  // namespace turnbench

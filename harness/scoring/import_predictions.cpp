@@ -67,8 +67,8 @@ class ById {
   std::map<std::string, std::size_t> places_;
 };
 
-/// LongBench's lines have no ids: line after line in the order of the dataset's file, or by their
-/// answers.
+/// LongBench's lines have no ids: lines correspond to dialogues by the order of the dataset's file,
+/// or by their answers.
 class ByAnswers {
  public:
   explicit ByAnswers(const ImportTarget& target) : target_(target) {
@@ -117,8 +117,8 @@ class ByAnswers {
   std::size_t next_ = 0;
 };
 
-/// What a file of predictions lacks, as a half sentence; "" if nothing.  Each position that it has
-/// is to have every turn.
+/// The missing predictions of a file, as a clause; "" if there are none.  Every turn must be
+/// present at each position that occurs in the file.
 std::string missing_of(const std::vector<Prediction>& predictions, const ImportTarget& target) {
   std::set<Position> positions;
   std::set<std::tuple<std::size_t, int, Position>> there;
@@ -155,7 +155,7 @@ std::vector<Prediction> read_lines(const ImportRequest& request, const ImportTar
   std::optional<ByAnswers> by_answers;
   std::set<std::tuple<std::size_t, int, Position>> seen;
   for_each_json_line(request.file, [&](const JsonView& line) {
-    if (!by_id && !by_answers) {  // the first line says which kind they are
+    if (!by_id && !by_answers) {  // the first line determines the kind of all lines
       if (line.has("pred") || line.has("prediction")) {
         by_answers.emplace(target);
       } else {
@@ -176,7 +176,7 @@ std::vector<Prediction> read_lines(const ImportRequest& request, const ImportTar
   return out;
 }
 
-/// What can be known of how the predictions came about; what cannot says so.
+/// The known circumstances of the predictions; unknown ones are marked as such.
 std::string import_card(const std::string& label, const Cell& cell, const std::string& hash) {
   OrderedJson card;
   card["imported"] = {{"label", label}, {"predictions", hash}};
@@ -190,7 +190,7 @@ std::string import_card(const std::string& label, const Cell& cell, const std::s
   return card.dump(1);
 }
 
-/// The name of a manifest's model, "" if it has several.
+/// The name of a manifest's only model; "" if it has several.
 std::string only_model(const Manifest& manifest) {
   return manifest.models.size() == 1 ? manifest.models.front().name : "";
 }

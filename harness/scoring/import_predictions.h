@@ -14,7 +14,7 @@ struct ImportTarget {
   /// The experiment, the dataset and its dialogues, without cells and environment.
   StoredExperiment experiment;
   /// The settings that all cells of the import share.  The model is set if the manifest has only
-  /// one; the position is where questions stand if nothing says it.
+  /// one; the position is the questions' default position.
   Cell cell;
   std::vector<Dialogue> dialogues;
   bool in_file_order = true;  ///< `dialogues` are in the order of the dataset's files
@@ -31,8 +31,8 @@ ImportTarget import_target(const std::string& dataset, const Locations& location
 
 struct ImportRequest {
   std::filesystem::path file;
-  std::string label;                   ///< the method is imported:LABEL
-  std::string model;                   ///< the model that answered; empty: the target's
+  std::string label;                   ///< the method is named imported:LABEL
+  std::string model;                   ///< the model that produced the answers; empty: the target's
   Position position = Position::kEnd;  ///< for lines without a position; see the target's cell
 };
 
@@ -46,7 +46,7 @@ struct ImportedPredictions {
   std::string missing;
 };
 
-/// Reads and scores predictions that were made elsewhere.  A line is
+/// Reads and scores predictions of other programs.  A line is
 /// - {"dialogue", "turn", "answer"}: a dialogue's id as `turnbench dialogues` prints it, with or
 ///   without its position, a turn from 1 (default 1), and the answer; or
 /// - {"pred", "answers"}, as LongBench's pred.py writes it: one line for each dialogue of one turn,

@@ -29,7 +29,8 @@ std::string variant_of(const Cell& cell) {
   std::string out = cell.method;
   constexpr std::string_view kBudget = "budget=";
   for (std::size_t at = out.find(kBudget); at != std::string::npos; at = out.find(kBudget, at)) {
-    if (at == 0 || (out[at - 1] != ':' && out[at - 1] != ',')) {  // the end of another word
+    if (at == 0 ||
+        (out[at - 1] != ':' && out[at - 1] != ',')) {  // the name is the end of a longer word
       at += kBudget.size();
       continue;
     }

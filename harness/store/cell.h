@@ -9,7 +9,7 @@ namespace turnbench {
 /// The first ordinal of imported cells, which follow the planned cells of an experiment.
 constexpr int kFirstImportedOrdinal = 1'000'000;
 
-/// One entry of a table: what it measures, and under which settings.
+/// One entry of a table: the quantity, and the settings under which it is measured.
 struct Cell {
   std::string key;  ///< hash of everything that influences its results
   std::string model, dataset, task, position, method, history, answers, metric, postprocess;
@@ -21,14 +21,14 @@ struct Cell {
 /// Prefix of `Cell::method_canonical` for probes.
 constexpr std::string_view kProbePrefix = "probe ";
 
-/// True if the cell belongs to a probe; it has no answers then.
+/// True if the cell belongs to a probe, which has no answers.
 bool is_probe(const Cell& cell);
 
 /// True if the cell's answers were imported.
 bool is_imported(const Cell& cell);
 
-/// A setting of the cell's method or probe, or the name of it for "name"; nullopt if it has no such
-/// setting.  Read from the cell alone: the registry need not know the method.
+/// A setting of the cell's method or probe, or its name for "name"; nullopt if it has no such
+/// setting.  Uses the cell alone: the registry need not know the method.
 std::optional<std::string> setting_of(const Cell& cell, std::string_view name);
 
 /// The label of the cell's method without budgets: "snapkv:budget=64,window=8" ->

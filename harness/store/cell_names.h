@@ -7,7 +7,7 @@
 
 namespace turnbench {
 
-/// What tables call an experiment's cells, by their keys: "tiny, tiny-fact, end, snapkv:budget=64".
+/// The names of an experiment's cells in tables, by key: "tiny, tiny-fact, end, snapkv:budget=64".
 std::map<std::string, std::string> cell_names(const Store& store, const std::string& experiment);
 
 }  // namespace turnbench

@@ -10,7 +10,7 @@
 namespace turnbench {
 namespace {
 
-/// How many dialogues the dataset of a protocol card has; 0 if the card does not say.
+/// The number of dialogues in a protocol card's dataset; 0 if the card does not have it.
 std::size_t dialogues_of(const std::string& card) {
   const Json json = Json::parse(card, nullptr, /*allow_exceptions=*/false);
   const Json::json_pointer place("/dataset/count");

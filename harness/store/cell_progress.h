@@ -8,7 +8,7 @@
 
 namespace turnbench {
 
-/// The number of a cell's dialogues that have run, of these the ones with a failed turn, and of all
+/// Numbers of a cell's dialogues: those that have run, those among them with a failed turn, and all
 /// dialogues of its dataset.
 struct CellProgress {
   std::size_t run = 0, failed = 0, total = 0;
@@ -16,12 +16,11 @@ struct CellProgress {
   std::size_t pending() const { return total - run; }
 };
 
-/// How many dialogues a cell has to run: as many as its protocol card counts, or as are `stored` of
-/// its dataset (a run with --limit stores what it runs).
+/// The number of dialogues that a cell has to run: the number on its protocol card, or the number
+/// `stored` for its dataset (a run with --limit stores only the dialogues that it runs).
 std::size_t planned_dialogues(const Cell& cell, std::size_t stored);
 
-/// The progress of an experiment's cells, by their keys.  Dialogues that --limit left out are
-/// pending.
+/// The progress of an experiment's cells, by key.  Dialogues that --limit excluded are pending.
 std::map<std::string, CellProgress> cell_progress(const Store& store,
                                                   const std::string& experiment);
 

@@ -35,7 +35,8 @@ std::string by_dimension(const char* name, const std::vector<Cell>& cells,
     if (is_new) values.push_back(cell.*dimension);
     usage->second += found->second;
   }
-  constexpr std::ptrdiff_t kListedNone = 2;  // more values without a limited answer are counted
+  // If more values have no limited answer, only their number is printed.
+  constexpr std::ptrdiff_t kListedNone = 2;
   const std::ptrdiff_t none =
       std::count_if(values.begin(), values.end(),
                     [&](const std::string& value) { return usages.at(value).limited == 0; });
@@ -62,15 +63,15 @@ struct AnswerSize {
   int prompt_tokens, tokens;
   bool stopped;
 
-  /// Tokens that full attention reads in the mean step: each step reads what stands before its
-  /// token, and the token.  The last token of an answer that reached its limit is never read.
+  /// Tokens that full attention reads per step, on average: each step reads the preceding tokens
+  /// and its own.  The last token of an answer that reached its limit is never read.
   double read_by_full() const {
     const int steps = tokens - (stopped ? 0 : 1);
     return prompt_tokens + (steps + 1) / 2.0;
   }
 };
 
-/// The counters of a record that tell how much of attention was left out.
+/// The counters of a record that show how much of attention was omitted.
 struct Counted {
   std::optional<double> kept, read, pairs;
 };
@@ -90,7 +91,7 @@ CellUsage usage_of(const AnswerSize& answer, const Counted& counted) {
     out.read.add(*counted.read);
     out.answered.add(answer.read_by_full() - answer.prompt_tokens);
   }
-  // An answer of one token reads nothing in a step.
+  // An answer of one token needs no step.
   const bool as_full = counted.kept && reaches(counted.kept, answer.prompt_tokens) &&
                        counted.pairs && reaches(counted.pairs, 1) &&
                        (!counted.read || reaches(counted.read, answer.read_by_full()));
@@ -112,7 +113,7 @@ class CounterWalk {
     more_ = rows_.next();
   }
 
-  /// The counters of a record that is behind those that were looked up.
+  /// The counters of a record after those that were already looked up.
   Counted find(std::string_view dialogue, std::int64_t turn) {
     Counted out;
     for (; more_; more_ = rows_.next()) {

@@ -11,13 +11,13 @@
 namespace turnbench {
 namespace {
 
-/// The cells of one dataset in which a method ran, and of these those in which it did nothing.
+/// The cells of one dataset in which a method ran, and those among them in which it had no effect.
 struct OfDataset {
   std::string name;
   std::vector<const Cell*> all, inactive;
 };
 
-/// Where a cell stands beside its dataset: "tiny-fact, begin", with what the experiment varies.
+/// The name of a cell's place: "tiny-fact, begin", with the dimensions that the experiment varies.
 std::string place_of(const Cell& cell, const std::vector<Cell>& cells) {
   std::string out = cell.dataset;
   for (const auto field : {&Cell::model, &Cell::position, &Cell::history, &Cell::answers}) {
@@ -28,7 +28,7 @@ std::string place_of(const Cell& cell, const std::vector<Cell>& cells) {
   return out;
 }
 
-/// The datasets, or where a method did something in some cells of a dataset, the others.
+/// The datasets; for a dataset in which the method had an effect in some cells, its other cells.
 std::vector<std::string> places_of(const std::vector<OfDataset>& datasets,
                                    const std::vector<Cell>& cells) {
   constexpr std::size_t kNamed = 8;
@@ -48,7 +48,7 @@ std::vector<std::string> places_of(const std::vector<OfDataset>& datasets,
   return out;
 }
 
-/// Where and why a method did nothing: equal for methods that share a line.
+/// Where and why a method had no effect: equal for methods that share a line.
 struct Inactivity {
   std::size_t records = 0;
   std::string places;

@@ -9,11 +9,11 @@
 
 namespace turnbench {
 
-/// Methods that did nothing in some cell: they kept, read and computed as much as full attention in
-/// every record.  One line for methods of which the same is true: "snapkv:budget=4096 kept, read
+/// Methods that had no effect in some cell: they kept, read and computed as much as full attention
+/// in every record.  One line for all methods with the same counts: "snapkv:budget=4096 kept, read
 /// and computed as much as full attention in all 24 records of tiny-fact: it was not active, its
-/// budget was never reached (prompts of at most 812 tokens)".  Not for full attention itself,
-/// probes and imported answers.
+/// budget was never reached (prompts of at most 812 tokens)".  Full attention itself, probes and
+/// imported answers are excluded.
 std::vector<std::string> inactive_methods(const std::vector<Cell>& cells,
                                           const std::map<std::string, CellUsage>& by_cell);
 

@@ -8,7 +8,7 @@
 namespace turnbench {
 namespace {
 
-/// The canonical text of a method or probe; empty if the word is none.
+/// The canonical text of a method or probe; empty if the word is not one.
 template <typename Spec>
 std::string canonical_of(const std::string& spec) {
   try {
@@ -18,8 +18,8 @@ std::string canonical_of(const std::string& spec) {
   }
 }
 
-/// Names joined by + out of a canonical text, whose values may hold any character: what follows a +
-/// is a part if it is a method.
+/// Names joined by + from a canonical text.  Values may contain any character: the text after a +
+/// is a part only if it is a method.
 std::string name_of_canonical(const std::string& canonical) {
   std::string out;
   for (std::size_t begin = 0; begin != std::string::npos;) {
@@ -43,7 +43,7 @@ std::string probe_of(const Cell& cell) {
 
 MethodFilter::MethodFilter(std::string spec) : spec_(std::move(spec)) {
   const bool bare = spec_.find_first_of(":@") == std::string::npos;
-  if (bare) return;  // with its defaults it would be one setting
+  if (bare) return;  // with its defaults it would match only one setting
   method_ = canonical_of<Method>(spec_);
   probe_ = canonical_of<ProbeSpec>(spec_);
 }

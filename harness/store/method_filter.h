@@ -6,8 +6,8 @@
 
 namespace turnbench {
 
-/// Selects cells by --method.  The text is a label in tables, a method or probe with its settings,
-/// or a name alone, which selects all settings.
+/// Selects cells by --method: a label in tables, a method or probe with its settings, or a name
+/// alone, which matches all settings.
 class MethodFilter {
  public:
   explicit MethodFilter(std::string spec);
@@ -16,7 +16,7 @@ class MethodFilter {
 
  private:
   std::string spec_;
-  std::string method_, probe_;  ///< canonical texts; empty if `spec_` is none
+  std::string method_, probe_;  ///< canonical texts; empty if `spec_` is not a valid one
 };
 
 }  // namespace turnbench

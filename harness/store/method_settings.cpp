@@ -14,7 +14,7 @@ const MethodInfo* known_method(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// What a method decides: as with its default settings, which name no files.
+/// The kinds of a method's policies.  Uses default settings, which name no files.
 PolicyKinds kinds_of(const MethodInfo& info, const ParameterValues& values) {
   std::map<std::string, std::string> required;
   for (const ParameterInfo& p : info.parameters) {

@@ -10,7 +10,7 @@
 
 namespace turnbench {
 
-/// What a method decides.
+/// The kinds of policies that a method has.
 struct PolicyKinds {
   bool prefill = false, eviction = false, selection = false;
 
@@ -22,8 +22,8 @@ struct PolicyKinds {
   }
 };
 
-/// A canonical method, taken apart.  Read from the text and the registry alone: files that it names
-/// need not be there, and a store may have methods that this program does not know.
+/// The parts and settings of a canonical method text.  Uses the text and the registry alone: files
+/// that it names need not exist, and a store may have methods that this program does not know.
 struct MethodSettings {
   struct Part {
     std::string name;
@@ -38,7 +38,7 @@ struct MethodSettings {
 
   /// The names of the parts, joined by +.
   std::string family() const;
-  /// True if it is full attention: nothing is decided.
+  /// True if it is full attention, without any policy.
   bool is_exact() const;
   bool limits_tokens() const;
   /// The budget of kept or read tokens, if it has one.

@@ -7,17 +7,17 @@
 namespace turnbench {
 namespace {
 
-constexpr std::uint64_t kMostEntries = 1 << 22;  // of a ledger; none is near it
-constexpr unsigned kBits = 7;                    // of a number in each byte, the lowest first
-constexpr unsigned kMore = 1U << kBits;          // says that another byte follows
+constexpr std::uint64_t kMostEntries = 1 << 22;  // maximum for a ledger, far above real ones
+constexpr unsigned kBits = 7;                    // bits of a number in each byte, lowest first
+constexpr unsigned kMore = 1U << kBits;          // flag: another byte follows
 
 void append_number(std::string& out, std::uint64_t x) {
   for (; x >= kMore; x >>= kBits) out += static_cast<char>((x & (kMore - 1)) | kMore);
   out += static_cast<char>(x);
 }
 
-/// Small numbers of either sign become small ones: 0, -1, 1, -2, ... are 0, 1, 2, 3, ...  All is
-/// modulo 2^64, so that no bytes lead out of the numbers.
+/// Maps small numbers of either sign to small numbers: 0, -1, 1, -2, ... to 0, 1, 2, 3, ...
+/// Arithmetic is modulo 2^64, so that any bytes are valid numbers.
 std::uint64_t folded(std::uint64_t x) {
   return x << 1 ^ (~(x >> 63) + 1);
 }
@@ -51,8 +51,8 @@ class Reader {
 
 }  // namespace
 
-// Steps, layers; then of each field, layer by layer, the differences from step to step.  A zero is
-// followed by how many more there are.
+// Steps, layers; then for each field, layer by layer, the differences from step to step.  A zero is
+// followed by the number of further zeros.
 std::string pack(const Ledger& ledger) {
   std::string out;
   append_number(out, ledger.steps());

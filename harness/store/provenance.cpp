@@ -22,7 +22,7 @@ constexpr const char* kCompiler = "Clang " __clang_version__;
 constexpr const char* kCompiler = "GCC " __VERSION__;
 #endif
 
-/// The names of the methods that a canonical method is composed of: "a:x=1+b" has a and b.
+/// The names of the methods in a canonical composition: a and b for "a:x=1+b".
 std::vector<std::string> names_in(std::string_view canonical) {
   std::vector<std::string> out;
   for (const std::string& part : split(canonical, "+"))
@@ -90,7 +90,7 @@ std::vector<std::string> changed_parts(const std::string& method_canonical,
   std::vector<std::string> parts = deciding_parts(method_canonical), out;
   if (parts.empty()) return out;
   if (then.empty()) return {"unknown sources"};
-  if (then.contains("cuda")) parts.push_back("cuda");  // computed on a card
+  if (then.contains("cuda")) parts.push_back("cuda");  // computed on a GPU
   const auto hash_in = [](const SourceHashes& hashes, const std::string& part) {
     const auto found = hashes.find(part);
     return found == hashes.end() ? std::string() : found->second;

@@ -20,7 +20,7 @@ struct SourceState {
   bool modified = false;  ///< the checkout had uncommitted changes
   SourceHashes hashes;
 };
-/// The sources of this program, as tools/source_hashes found them when it was built.
+/// The sources of this program, as recorded by tools/source_hashes at build time.
 SourceState source_state();
 
 /// Version, commit, sources and compiler of this program, on one line.  Builds that can give
@@ -33,9 +33,9 @@ std::string environment_card(const std::vector<Device>& devices = {Device{}});
 /// The hashes of the sources in an environment card; empty if it has none.
 SourceHashes sources_of(std::string_view environment_card);
 
-/// The parts of the program that determine a cell's answers, or a probe's values.  Without model
-/// and dialogues, whose hashes are in the cell's key, and without the metric.  Empty for imported
-/// cells.
+/// The parts of the program that determine a cell's answers or a probe's values.  Model and
+/// dialogues are excluded because their hashes are in the cell's key, and so is the metric.  Empty
+/// for imported cells.
 std::vector<std::string> deciding_parts(const std::string& method_canonical);
 
 /// The deciding parts in which two builds differ; "unknown sources" if `then` is empty.

@@ -12,7 +12,7 @@ struct Record {
     kOk,
     kError,
     kOutOfMemory,
-    kNoValue  ///< not asked, or a probe had nothing to measure: `error` says why
+    kNoValue  ///< not asked, or nothing for a probe to measure: `error` gives the reason
   };
 
   std::string cell;      ///< key of the cell
@@ -30,10 +30,9 @@ struct Record {
     std::string name;
     double value;
   };
-  std::vector<NamedValue>
-      counters;                     ///< reproducible to the bit: tokens kept and read, bytes, pairs
-  std::vector<NamedValue> timings;  ///< seconds
-  std::string ledger;               ///< of a cell that ran alone, packed (packed_ledger.h)
+  std::vector<NamedValue> counters;  ///< deterministic: tokens kept and read, bytes, pairs
+  std::vector<NamedValue> timings;   ///< seconds
+  std::string ledger;                ///< only for a cell that ran alone; packed (packed_ledger.h)
 };
 
 /// The score of one record by one metric.

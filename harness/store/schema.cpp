@@ -6,8 +6,8 @@ namespace turnbench {
 namespace {
 
 constexpr int kSchemaVersion = 4;
-constexpr int kOldestSchema = 1;            // which lacks what came since: see below
-constexpr int kApplicationId = 0x7475726E;  // "turn": tells a store from any other SQLite file
+constexpr int kOldestSchema = 1;            // lacks the later additions below
+constexpr int kApplicationId = 0x7475726E;  // "turn": distinguishes a store from other SQLite files
 
 constexpr const char* kSchema = R"(
 CREATE TABLE environment (id TEXT PRIMARY KEY, json TEXT NOT NULL);
@@ -64,7 +64,7 @@ CREATE TABLE judgement (
   FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
 )";
 
-// Since version 3.  Sources are hashes of the part of a program that made the row last.
+// Since version 3.  Sources are hashes of the part of the program that last wrote the row.
 constexpr const char* kSourcesSchema = R"(
 ALTER TABLE dataset ADD COLUMN sources TEXT NOT NULL DEFAULT '';
 ALTER TABLE score ADD COLUMN sources TEXT NOT NULL DEFAULT '';
@@ -121,7 +121,7 @@ void prepare_schema(Database& db) {
   db.prepare_for_writing();
   if (pragma(db, "user_version") == kSchemaVersion) return;
   Transaction transaction(db);
-  if (is_new(db)) {  // another process may have been faster
+  if (is_new(db)) {  // another process may have created it meanwhile
     db.execute(kSchema);
   } else {
     check_schema(db);

@@ -13,19 +13,19 @@ namespace turnbench {
 /// @throws Error (input) if the file is not a store, or if its schema is unknown to this program.
 void check_schema(const Database& db);
 
-/// True if nobody has written to the file yet.
+/// True if the file has no schema yet.
 bool is_new(const Database& db);
 
-/// Creates the schema in a new file, and migrates an older store.  Throws as `check_schema`.
+/// Creates the schema in a new file, or migrates an older store.  Throws as `check_schema`.
 void prepare_schema(Database& db);
 
-/// True if the store has the tables of judgements.  Older stores, opened to read, may lack them.
+/// True if the store has the tables of judgements.  Older stores opened read-only may lack them.
 bool has_judgements(const Database& db);
 
-/// True if the store says which sources made its rows.  Older stores, opened to read, may not.
+/// True if the store records the sources of its rows.  Older stores opened read-only may not.
 bool has_sources(const Database& db);
 
-/// True if the store has ledgers of what moved.  Older stores, opened to read, may lack them.
+/// True if the store has ledgers of transfers.  Older stores opened read-only may lack them.
 bool has_ledgers(const Database& db);
 
 /// SQL: the hash of the latest manifest of experiment ?1.
@@ -43,8 +43,8 @@ inline const std::string kCellsSql = fmt::format(
 constexpr std::string_view kCellColumnsSql =
     "c.key, c.task, c.position, c.history, c.answers, c.metric, c.postprocess, c.model, c.dataset, "
     "c.method, c.protocol, p.json";
-/// The cell in a row whose columns from `first` on are kCellColumnsSql.  Without the labels of an
-/// experiment.
+/// Reads the cell from a row whose columns from `first` on are kCellColumnsSql.  The labels of an
+/// experiment are not set.
 Cell read_cell(const Statement& row, int first);
 
 }  // namespace turnbench

@@ -19,7 +19,7 @@ Error not_writable(const std::string& path, std::string_view why) {
   return runtime_error("{}: cannot be written ({})", path, why);
 }
 
-/// What an SQLite failure means to the user: a file that is no store is bad input.
+/// Converts an SQLite failure to an Error: a file that is not a store is invalid input.
 Error sqlite_failure(sqlite3* db, const std::string& path) {
   const int reason = errno, code = sqlite3_errcode(db) & 0xFF;
   if (code == SQLITE_READONLY) return not_writable(path, sqlite3_errmsg(db));
@@ -37,8 +37,8 @@ std::string path_of(sqlite3* db) {
   return path == nullptr ? "store" : path;
 }
 
-/// How SQLite names a file that nobody changes while it is open: it is read without locks, and
-/// nothing is looked for or made beside it.
+/// SQLite's name for a file that does not change while it is open: it is read without locks, and no
+/// other files are searched or created.
 std::string immutable_name(const std::string& path) {
   std::string out = "file://";
   for (char c : std::filesystem::absolute(path).string()) {
@@ -56,7 +56,7 @@ std::string immutable_name(const std::string& path) {
 Statement::Statement(sqlite3* db, std::string_view sql) : db_(db) {
   if (sqlite3_prepare_v2(db, sql.data(), static_cast<int>(sql.size()), &statement_, nullptr) !=
       SQLITE_OK) {
-    // The statements are right: the file lacks a table or a column that they name.
+    // The statements are correct, so the file lacks a table or a column that they name.
     if (sqlite3_errcode(db) == SQLITE_ERROR) {
       throw input_error("{}: found no usable table ({}), expected the tables of a turnbench store",
                         path_of(db), sqlite3_errmsg(db));
@@ -154,7 +154,7 @@ bool Statement::is_null(int column) const {
 }
 
 Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.string()) {
-  // SQLite makes nothing that stays of these.
+  // SQLite creates no permanent files for these names.
   if (path_.empty() || path_.front() == ':') {
     throw input_error("store: found the name \"{}\", expected a file", printable(path_));
   }
@@ -181,7 +181,7 @@ void Database::require_writable() {
     throw not_writable(path_, why);
   };
   if (sqlite3_db_readonly(db_, "main") == 1) refuse("the file or its file system is read-only");
-  // A store in WAL mode is read and written with files beside it.
+  // A store in WAL mode needs additional files in the same directory.
   sqlite3_exec(db_, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr);
   if ((sqlite3_errcode(db_) & 0xFF) == SQLITE_CANTOPEN) refuse("no file can be made beside it");
 }
@@ -209,14 +209,16 @@ void Database::open() {
   const bool unmerged = size_of("-wal") > 0 || size_of("-journal") > 0,
              shared = std::filesystem::exists(path_ + "-shm"),
              writable = sqlite3_db_readonly(db_, "main") == 0;
-  // Readers of a file in WAL mode share an index beside it, which the first one makes.  With a file
-  // that it cannot write it would never take that away again: there is none of its making then.
+  // Readers of a file in WAL mode share an index file, which the first reader creates.  If the
+  // database file is read-only, SQLite would never remove the index, so none is created in this
+  // case.
   int code = SQLITE_READONLY;
   if (writable || shared || unmerged) {
     sqlite3_exec(db_, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr);
     code = sqlite3_errcode(db_);
   }
-  if (code != SQLITE_READONLY && code != SQLITE_CANTOPEN) return;  // it is read, or shows why not
+  if (code != SQLITE_READONLY && code != SQLITE_CANTOPEN)
+    return;  // readable, or another error, which is reported on use
   close();
   if (unmerged) {
     throw input_error(
@@ -240,8 +242,8 @@ std::unique_ptr<Database> Database::copy_in_memory() const {
 }
 
 void Database::prepare_for_writing() {
-  // SQLite does not wait for a lock when the journal's mode changes: two programs that make one
-  // file at the same moment would meet here.
+  // SQLite does not wait for a lock when the journal mode changes, so that two programs that create
+  // the same file at the same time would collide.
   int waited = 0;
   while (sqlite3_exec(db_, "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr) == SQLITE_BUSY &&
          waited < kBusyMilliseconds) {
@@ -268,7 +270,7 @@ Transaction::~Transaction() {
   if (!open_) return;
   try {
     db_.execute("ROLLBACK");
-  } catch (const Error&) {  // the file is gone or full: nothing was committed either way
+  } catch (const Error&) {  // the file is gone or full: nothing was committed in either case
   }
 }
 

@@ -15,11 +15,11 @@ namespace turnbench {
 
 /// A prepared statement: bind values in order with `<<`, then call `run`, or `next` and read the
 /// columns.  The database must outlive it.
-/// @throws Error (runtime) for everything that SQLite refuses: a value that is too large, too many
-/// values, a value while there still are rows.
+/// @throws Error (runtime) for every error of SQLite: a value that is too large, too many values, a
+/// value bound before all rows are read.
 class Statement {
  public:
-  /// Bytes that are no text.
+  /// Bytes that are not text.
   struct Blob {
     std::string_view bytes;
   };
@@ -41,9 +41,10 @@ class Statement {
   void run();    ///< executes and resets
 
   std::string text(int column) const;
-  std::string_view view(int column) const;   ///< the same, until the next step
-  std::string_view bytes(int column) const;  ///< of a blob, until the next step
-  std::int64_t integer(int column) const;    ///< `integer` and `real` throw if it is no number
+  std::string_view view(int column) const;   ///< as `text`, valid until the next step
+  std::string_view bytes(int column) const;  ///< content of a blob, valid until the next step
+  /// `integer` and `real` throw if the value is not a number.
+  std::int64_t integer(int column) const;
   double real(int column) const;
   bool is_null(int column) const;
 
@@ -62,14 +63,14 @@ class Database {
   enum class Mode {
     kCreate,
     kReadWrite,
-    kReadOnly  ///< also opens read-only files and files in read-only folders; for one thread
+    kReadOnly  ///< also opens read-only files and files in read-only directories; single-threaded
   };
   Database(const std::filesystem::path& path, Mode mode);
   ~Database();
   /// A copy in memory.
   std::unique_ptr<Database> copy_in_memory() const;
-  /// Sets the pragmas for writing a store.  Call it only after checking that the file is a store,
-  /// because WAL mode is stored in the file.
+  /// Sets the pragmas for writing a store.  WAL mode is stored in the file, so call this only after
+  /// checking that the file is a store.
   void prepare_for_writing();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -85,7 +86,8 @@ class Database {
   void open(const std::string& name, int flags);
   void close();
   void open();
-  /// @throws Error (runtime) if the file, or what has to stand beside it, cannot be written.
+  /// @throws Error (runtime) if the file, or the files that SQLite creates next to it, cannot be
+  /// written.
   void require_writable();
 
   sqlite3* db_ = nullptr;

@@ -18,14 +18,14 @@ std::vector<StaleCell> stale_cells(const Store& store, const std::string& experi
     return found == now.end() ? std::string() : found->second;
   };
   const auto scored = store.dialogues_scored_by_others(experiment, hash("metrics"));
-  std::map<std::string, bool> built;  // by dataset: whether today's sources made its dialogues
+  std::map<std::string, bool> built;  // by dataset: whether the current sources built its dialogues
   std::set<std::string> seen;
   for (const Cell& cell : store.cells(experiment)) {
     if (!seen.insert(cell.key).second) continue;
     StaleCell stale{cell, 0, {}};
     const auto [known, is_new] = built.try_emplace(cell.dataset_hash);
     if (is_new) known->second = store.dataset_sources(cell.dataset_hash) == hash("datasets");
-    // Dialogue by dialogue only where there is something to tell: mostly there is not.
+    // Checks single dialogues only if the cell may be stale, which is rare.
     const bool suspect = !known->second || store.has_changed_results(cell, now);
     const auto held = suspect ? store.stored_results(cell.key, now)
                               : std::map<std::string, Store::StoredResult>();

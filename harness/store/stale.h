@@ -9,7 +9,7 @@
 
 namespace turnbench {
 
-/// A cell with results that were computed by other sources than this program's.
+/// A cell with results of other sources than this program's.
 struct StaleCell {
   Cell cell;
   std::size_t dialogues = 0;  ///< number of dialogues with such results

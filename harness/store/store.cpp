@@ -16,10 +16,10 @@
 namespace turnbench {
 namespace {
 
-constexpr std::int64_t kMaxTurns = 10'000;  // no dialogue is near it
+constexpr std::int64_t kMaxTurns = 10'000;  // far above real dialogues
 
-/// The scores of cells, looked up in the order of their keys: side by side with the records, since
-/// a join seeks every score, which takes twice as long.
+/// The scores of cells, looked up in key order in parallel with the records, because a join seeks
+/// every score, which takes twice as long.
 class ScoreWalk {
  public:
   struct Score {
@@ -40,7 +40,7 @@ class ScoreWalk {
     more_ = scores_.next();
   }
 
-  /// The score of a turn that is behind those that were looked up.
+  /// The score of a turn after those that were already looked up.
   std::optional<Score> find(std::string_view dialogue, std::int64_t turn) {
     for (; more_; more_ = scores_.next()) {
       const int order = scores_.view(0).compare(dialogue);
@@ -66,7 +66,7 @@ Record::Status parse_status(std::string_view text) {
                                    : Record::Status::kError;
 }
 
-/// What cells refer to: models, datasets and their dialogues.
+/// Writes the data to which cells refer: models, datasets and their dialogues.
 void write_inputs(Database& db, const StoredExperiment& experiment,
                   const std::string& dataset_sources) {
   for (const auto& [hash, description] : experiment.models) {
@@ -84,7 +84,7 @@ void write_inputs(Database& db, const StoredExperiment& experiment,
   }
 }
 
-/// The manifest under its name, as the one that was planned last.
+/// Writes the manifest under its name, as the one that was planned last.
 void write_manifest(Database& db, const StoredExperiment& experiment, const std::string& hash) {
   Statement newest =
       db.prepare("SELECT manifest_hash, ordinal FROM experiment ORDER BY ordinal DESC LIMIT 1");
@@ -98,7 +98,7 @@ void write_manifest(Database& db, const StoredExperiment& experiment, const std:
       .run();
 }
 
-/// The cells and their places in the tables; imported ones follow those that are there.
+/// Writes the cells and their places in the tables; imported cells follow the existing ones.
 void write_cells(Database& db, const StoredExperiment& experiment, const std::string& hash,
                  bool imported) {
   Statement protocol = db.prepare("INSERT OR IGNORE INTO protocol VALUES (?,?)");
@@ -219,7 +219,8 @@ void Store::add_records(const std::vector<Record>& records, const std::vector<Sc
   Statement timing = db_->prepare("INSERT OR IGNORE INTO timing VALUES (?,?,?,?,?)");
   Statement ledger = db_->prepare("INSERT OR IGNORE INTO ledger VALUES (?,?,?,?)");
   std::set<std::pair<std::string_view, std::string_view>> seen;
-  std::set<std::tuple<std::string_view, std::string_view, int>> own, known;  // known: another run's
+  std::set<std::tuple<std::string_view, std::string_view, int>> own,
+      known;  // known: stored by another run
   for (const Record& r : records) {
     if (seen.emplace(r.cell, r.dialogue).second) {
       bool stale = false;
@@ -257,7 +258,7 @@ void Store::add_records(const std::vector<Record>& records, const std::vector<Sc
 int Store::forget_failed(const std::string& experiment) {
   Transaction transaction(*db_);
   const std::size_t count = failures(experiment).size();
-  // A dialogue is run as a whole: its later turns depend on the earlier ones.
+  // All turns of a dialogue are replaced, because later turns depend on earlier ones.
   (db_->prepare(fmt::format(
        "DELETE FROM record WHERE (cell, dialogue) IN (SELECT r.cell, r.dialogue FROM record r "
        "JOIN {} e ON e.cell = r.cell WHERE r.status NOT IN ('ok', 'no_value'))",
@@ -353,7 +354,8 @@ void Store::for_each_turn(const std::string& experiment, const ScoreChoice& choi
   ScoreWalk scores(*db_, sources);
   const bool own = choice.metric.empty() && choice.postprocess.empty();
   for (const auto& [cell, metric, postprocess, dataset] : cells) {
-    const bool compares = known_metric(metric) != nullptr;  // answers with references
+    // A metric that compares answers with references.
+    const bool compares = known_metric(metric) != nullptr;
     scores.begin(cell, metric, postprocess);
     records << cell;
     while (records.next()) {
@@ -439,7 +441,7 @@ std::map<std::string, std::map<std::string, double>> Store::mean_counters(
   Statement all = db_->prepare(fmt::format("SELECT cell FROM {}", kCellsSql));
   all << experiment;
   while (all.next()) cells.push_back(all.text(0));
-  // One walk through the table for all counters, which takes as long as for one.
+  // One scan of the table for all counters takes as long as for one.
   Statement s = db_->prepare("SELECT name, value FROM counter WHERE cell = ?");
   for (const std::string& cell : cells) {
     std::vector<Mean> means(counters.size());

@@ -24,17 +24,18 @@
 
 namespace turnbench {
 
-/// A dialogue as the store keeps it.
+/// A dialogue in the store's form.
 struct StoredDialogue {
   std::string dataset_hash, id;
   int turns = 0;
   std::string json;  ///< as `to_json_line` writes it
 };
 
-/// An experiment as the store keeps it, with everything that its records refer to.
+/// An experiment in the store's form, with everything that its records refer to.
 struct StoredExperiment {
   std::string name, title, manifest;
-  std::string directory;    ///< of the manifest; relative paths of sources start there
+  std::string directory;    ///< directory of the manifest, against which relative paths of sources
+                            ///< are resolved
   std::string published;    ///< CSV text of the published numbers, or empty
   std::vector<Cell> cells;  ///< in table order
   std::vector<StoredDialogue> dialogues;
@@ -100,12 +101,12 @@ class Store {
   /// Opens or creates a store, and migrates an older one.
   /// @throws Error (input) for a file that is not a store, or has a newer schema.
   static Store create(const std::filesystem::path& path);
-  /// Opens a store for reading.  Does not migrate it.  The file and its folder may be read-only. A
-  /// file that nobody has written to yet, as a killed run may leave it, is an empty store.
+  /// Opens a store for reading.  Does not migrate it.  The file and its folder may be read-only.  A
+  /// file without a schema, as a killed run may leave it, is an empty store.
   static Store open(const std::filesystem::path& path);
-  /// True if the store that there is can be written.  False for files that are none.
+  /// True if the file is a store and can be written.
   static bool is_writable(const std::filesystem::path& path);
-  /// A copy in memory, which may be written whatever the file allows.
+  /// A copy in memory, which can be written even if the file is read-only.
   Store copy_in_memory() const;
   /// Opens an existing store for writing, and migrates an older one.
   static Store open_to_write(const std::filesystem::path& path);
@@ -139,7 +140,7 @@ class Store {
   std::map<std::string, int> turn_counts(const std::string& dataset_hash) const;
   /// The dialogues of a dataset: id -> JSON.
   std::map<std::string, std::string> dialogue_texts(const std::string& dataset_hash) const;
-  /// What the store has of one dialogue in one cell.
+  /// The stored result of one dialogue in one cell.
   struct StoredResult {
     int turns = 0;                     ///< stored turns
     std::vector<std::string> changed;  ///< parts of the program that have changed since
@@ -148,23 +149,24 @@ class Store {
   /// unknown cell.
   std::map<std::string, StoredResult> stored_results(
       const std::string& cell, const SourceHashes& now = source_state().hashes) const;
-  /// True if parts of the program that decide a cell's results have changed since for any of them.
+  /// True if parts of the program that determine the cell's results have changed since some of them
+  /// were computed.
   bool has_changed_results(const Cell& cell, const SourceHashes& now) const;
-  /// cell -> number of dialogues with scores by the cell's own metric that other `sources` than
-  /// these made; without the cells that have none.
+  /// cell -> number of dialogues with scores by the cell's own metric that other `sources`
+  /// computed.  Cells without such scores are omitted.
   std::map<std::string, std::size_t> dialogues_scored_by_others(const std::string& experiment,
                                                                 const std::string& sources) const;
-  /// Hash of the sources that last built a dataset's dialogues; empty if unknown.
+  /// Hash of the sources that built a dataset's dialogues most recently; empty if unknown.
   std::string dataset_sources(const std::string& dataset_hash) const;
-  /// Cells that give a dialogue the same results as `cell`: they differ only in the number of
+  /// Cells in which a dialogue has the same results as in `cell`: they differ only in the number of
   /// dialogues of the dataset.
   std::vector<Cell> cells_with_equal_results(const Cell& cell) const;
   /// (cell, dialogue) -> number of stored turns.
   std::map<std::pair<std::string, std::string>, int> stored_turn_counts(
       const std::string& experiment) const;
   /// Visits all turns with their scores, by cell in table order, dialogue and turn.  A turn that is
-  /// ok but has no such score gets the status kNoValue; so does one without a reference, whatever
-  /// an older program stored for it.
+  /// ok but has no such score gets the status kNoValue; so does a turn without a reference, even if
+  /// an older version stored a score for it.
   /// @throws Error if a turn with a reference has no score by the cells' own metric and
   /// postprocess.
   void for_each_turn(const std::string& experiment, const ScoreChoice& choice,
@@ -182,14 +184,14 @@ class Store {
       const std::string& experiment, const std::vector<std::string>& counters) const;
   /// A counter or timing, for every ok record that has it.
   std::vector<ScoredTurn> values(const std::string& experiment, const std::string& name) const;
-  /// What machines and builds were: the JSON of each.
+  /// The JSON cards of machines and builds.
   std::vector<std::string> environments(const std::set<std::string>& ids) const;
-  /// What dialogues took, in all cells, on machines such as that of an environment card
+  /// Times of dialogues in all cells, on machines that match the environment card
   /// (store_times.cpp).
   std::vector<TimedDialogue> timed_dialogues(const std::string& environment) const;
   /// Truncation of the prompts of each cell, by its key (truncation.cpp).
   std::map<std::string, Truncation> truncations(const std::string& experiment) const;
-  /// What the answers of each cell took, by its key (cell_usage.cpp).
+  /// Resources that the answers of each cell used, by the cell's key (cell_usage.cpp).
   std::map<std::string, CellUsage> usages(const std::string& experiment) const;
 
   // --- deleting results (store_forget.cpp) ----------------------------------------------------
@@ -205,11 +207,11 @@ class Store {
   };
   RowCounts row_counts(const std::string& cell) const;
   /// Deletes in one transaction: the records of `cells` with their scores and other data; the
-  /// experiment with its plan, unless `experiment` is empty; then everything that nothing refers to
-  /// any more.
+  /// experiment with its plan, unless `experiment` is empty; then all rows that are no longer
+  /// referenced.
   void forget(const std::vector<std::string>& cells, const std::string& experiment);
-  /// Gives the room of deleted rows back to the file system.  Takes the room of another copy while
-  /// it runs.  Returns the bytes of the file before and after.
+  /// Returns the space of deleted rows to the file system.  Needs space for a second copy while it
+  /// runs.  Returns the size of the file in bytes before and after.
   std::pair<std::uintmax_t, std::uintmax_t> shrink();
 
   // --- scoring stored answers (store_scores.cpp) ----------------------------------------------
@@ -232,12 +234,12 @@ class Store {
     bool stopped = false;  ///< at a stop token, not at the length limit
     std::optional<double> score;
   };
-  /// The records of one dialogue in all cells of an experiment, also failed ones
+  /// The records of one dialogue in all cells of an experiment, including failed ones
   /// (store_answers.cpp).
   std::vector<StoredAnswer> answers_of(const std::string& experiment,
                                        const std::string& dataset_hash,
                                        const std::string& dialogue) const;
-  /// What is repeatable of a stored turn, beside its scores.
+  /// The deterministic parts of a stored turn, in addition to its scores.
   struct TurnResult {
     std::string dialogue;
     int turn = 0;
@@ -249,7 +251,7 @@ class Store {
   std::vector<TurnResult> turn_results(const std::string& cell) const;
   /// Ids of the environments that computed a cell's records.
   std::set<std::string> environments_of(const std::string& cell) const;
-  /// Hashes of the metrics' sources that made the scores of a cell by its metric.
+  /// Hashes of the metric sources that computed the scores of a cell by its own metric.
   std::set<std::string> score_sources(const Cell& cell) const;
   /// Visits the ledgers of an experiment's records, by cell in table order, dialogue and turn.
   void for_each_ledger(
@@ -263,17 +265,17 @@ class Store {
   /// The answers of one dialogue in one cell, by turn.  Failed records have no answer.
   std::map<int, std::string> answers(const std::string& cell, const std::string& dialogue) const;
 
-  /// Stores scores in one transaction.  Existing scores stay, unless `replace`.  Returns for each
-  /// score the previous value, if there was one.
+  /// Stores scores in one transaction.  Existing scores stay, unless `replace`.  Returns the
+  /// previous value of each score, if there was one.
   std::vector<std::optional<double>> put_scores(const std::vector<ScoreValue>& scores,
                                                 bool replace);
-  /// Deletes scores, whatever their values, in one transaction.  Returns for each whether it was
-  /// there.
+  /// Deletes scores, regardless of their values, in one transaction.  Returns for each whether it
+  /// existed.
   std::vector<bool> delete_scores(const std::vector<ScoreValue>& scores);
   /// The metrics by which an experiment has scores.
   std::vector<std::string> metrics(const std::string& experiment) const;
-  /// The postprocesses with which an experiment has scores by `metric`, and whether each is the
-  /// cells' own.
+  /// The postprocesses with which an experiment has scores by `metric`, and for each whether it is
+  /// the cells' own.
   std::map<std::string, bool> postprocesses(const std::string& experiment,
                                             const std::string& metric) const;
 
@@ -297,14 +299,14 @@ class Store {
   std::string column_of(const std::string& experiment, const std::string& column) const;
   void write_experiment(const StoredExperiment& experiment, bool imported);
   /// For each turn of a dialogue, whether it has a reference; cached.  Empty if the store does not
-  /// tell.
+  /// record it.
   const std::vector<bool>& referenced_turns(const std::string& dataset,
                                             std::string_view dialogue) const;
   /// The sources of an environment, by its id; cached.
   const SourceHashes& sources_in(const std::string& environment) const;
   std::unique_ptr<Database> db_;
-  std::string environment_;                       ///< id of the current one, for new records
-  SourceHashes sources_ = source_state().hashes;  ///< of new records
+  std::string environment_;  ///< id of the current environment, for new records
+  SourceHashes sources_ = source_state().hashes;  ///< for new records
   mutable std::map<std::string, SourceHashes> known_sources_;
   mutable std::map<std::pair<std::string, std::string>, std::vector<bool>> known_references_;
 };

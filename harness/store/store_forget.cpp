@@ -30,8 +30,8 @@ Store::RowCounts Store::row_counts(const std::string& cell) const {
 
 void Store::forget(const std::vector<std::string>& cells, const std::string& experiment) {
   Transaction transaction(*db_);
-  Statement record = db_->prepare("DELETE FROM record WHERE cell = ?");  // and what hangs on it
-  // What was imported is in no manifest: without its records it would be awaited for ever.
+  Statement record = db_->prepare("DELETE FROM record WHERE cell = ?");  // and dependent rows
+  // Imported cells are in no manifest: without their records they would be pending for ever.
   Statement imported = db_->prepare("DELETE FROM experiment_cell WHERE cell = ? AND ordinal >= ?");
   for (const std::string& cell : cells) {
     (record << cell).run();
@@ -41,8 +41,8 @@ void Store::forget(const std::vector<std::string>& cells, const std::string& exp
     if (!experiment.empty())
       (db_->prepare(fmt::format("DELETE FROM {} = ?", table)) << experiment).run();
   }
-  // Nothing stays that nobody names any more, but for environments: another process may be about to
-  // store a record of one.
+  // Deletes all rows that are no longer referenced, except environments: another process may be
+  // about to store a record that refers to one.
   for (const char* orphans :
        {"cell WHERE key NOT IN (SELECT cell FROM experiment_cell) AND key NOT IN (SELECT cell FROM "
         "record)",

@@ -1,4 +1,4 @@
-// What a store holds that a run need not compute, and what of it other sources computed.
+// Stored results that a run need not compute, and those among them that other sources computed.
 
 #include <algorithm>
 #include <set>
@@ -50,7 +50,7 @@ std::map<std::string, Store::StoredResult> Store::stored_results(const std::stri
 }
 
 std::vector<Cell> Store::cells_with_equal_results(const Cell& cell) const {
-  // A protocol card names its dialogues and counts them.
+  // A protocol card contains names and number of its dialogues.
   constexpr const char* kAnyDialogues = "json_remove({}, '$.dataset.dialogues', '$.dataset.count')";
   Statement s = db_->prepare(fmt::format(
       "SELECT {} FROM cell c JOIN protocol p ON p.id = c.protocol WHERE c.dataset <> ? AND "
@@ -69,7 +69,7 @@ void Store::copy_results(const std::vector<ResultCopy>& copies) {
   Statement forget = db_->prepare("DELETE FROM record WHERE cell = ? AND dialogue = ?");
   for (const ResultCopy& a : copies) (forget << a.cell << a.dialogue).run();
   for (const char* table : {"record", "score", "counter", "timing", "ledger", "judgement"}) {
-    std::string columns;  // but for the first, the cell
+    std::string columns;  // all columns except the cell
     Statement info = db_->prepare(fmt::format("PRAGMA table_info({})", table));
     while (info.next()) {
       if (info.text(1) != "cell") columns += ", " + info.text(1);
@@ -97,7 +97,7 @@ bool Store::has_changed_results(const Cell& cell, const SourceHashes& now) const
     }
     return false;
   };
-  // The cell's records are read only if the store has those of another program at all.
+  // The cell's records are read only if the store has records of other sources.
   Statement all = db_->prepare("SELECT id FROM environment");
   if (!any_changed(all)) return false;
   Statement own = db_->prepare("SELECT DISTINCT environment FROM record WHERE cell = ?");

@@ -53,8 +53,8 @@ std::string name_of(const Judge& judge) {
 void Store::for_each_answered_dialogue(
     const std::string& experiment,
     const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& visit) const {
-  // `visit` may write, and SQLite lets nobody write who is still reading what another process has
-  // changed since: all statements are at their end when it is called.
+  // `visit` may write, and SQLite forbids writing while a statement still reads data that another
+  // process has changed since: all statements must be finished before the call.
   std::vector<std::pair<std::string, std::string>> ids;  // dataset, dialogue
   Statement all = db_->prepare(
       fmt::format("SELECT dataset, id FROM dialogue WHERE dataset IN (SELECT c.dataset "

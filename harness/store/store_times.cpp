@@ -9,7 +9,7 @@
 namespace turnbench {
 namespace {
 
-/// What an environment card says of the machine.
+/// The fields of an environment card that describe the machine.
 std::vector<std::string> machine_in(const std::string& card) {
   const Json json = Json::parse(card, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return {};
@@ -27,7 +27,7 @@ bool is_isolated(const std::string& protocol_card) {
 }  // namespace
 
 std::vector<TimedDialogue> Store::timed_dialogues(const std::string& environment) const {
-  std::set<std::string> alike;  // ids of environments of such machines
+  std::set<std::string> alike;  // ids of environments of matching machines
   Statement environments = db_->prepare("SELECT id, json FROM environment");
   while (environments.next()) {
     if (machine_in(environments.text(1)) == machine_in(environment))

@@ -53,7 +53,7 @@ std::map<std::string, Truncation> Store::truncations(const std::string& experime
   Statement s = db_->prepare(fmt::format(
       "SELECT r.cell, r.prompt_tokens, sum(r.truncated_tokens) OVER (PARTITION BY r.cell, "
       "r.dialogue ORDER BY r.turn) FROM {} e JOIN record r ON r.cell = e.cell "
-      "WHERE r.prompt_tokens > 0",  // of the others nobody made a prompt
+      "WHERE r.prompt_tokens > 0",  // the others have no prompt
       kCellsSql));
   s << experiment;
   std::map<std::string, Truncation> out;

@@ -22,8 +22,8 @@ struct Truncation {
   bool operator==(const Truncation&) const = default;
 };
 
-/// The sum over `cells`.  Cells that differ in their methods alone have the same prompts, which
-/// count once: as many as the cell has that has most.
+/// The sum over `cells`.  Cells that differ only in their methods have the same prompts, which
+/// count once; the largest number among these cells is used.
 Truncation total(const std::vector<Cell>& cells, const std::map<std::string, Truncation>& by_cell);
 
 /// "3 of 8 prompts were cut, the longest from 72018 to 6144 tokens"; empty if none were.

@@ -1,16 +1,16 @@
 #include "inference/cuda/attention.h"
 #include "inference/cuda/key_stream.h"
 
-// What stands around the attention of many rows: putting the parts of a job together, and counting
-// the tiles of patterns.
+// Auxiliary kernels for the attention of many rows: merging the parts of a job, and counting the
+// tiles of patterns.
 
 namespace turnbench::cuda {
 namespace {
 
 constexpr int kMergingWarps = 4;
 
-/// A warp takes one row of one head of merge blockIdx.y.  The parts' shares are those of their sums
-/// of exponentials, which their lse hold.
+/// A warp merges one row of one head of merge blockIdx.y.  The weights of the parts are their sums
+/// of exponentials, from their lse.
 __global__ void merge(const RowsJob* jobs, const RowsMerge* merges) {
   const RowsMerge& merge = merges[blockIdx.y];
   const RowsJob& job = jobs[merge.job];

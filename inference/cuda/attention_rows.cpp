@@ -9,7 +9,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// Lists of integers that are uploaded together.  A list is identified by its begin among all.
+/// Lists of integers that are uploaded together.  A list is identified by its begin in the whole.
 class Lists {
  public:
   std::size_t add(std::span<const std::int32_t> list) {
@@ -26,7 +26,7 @@ class Lists {
   std::size_t add_bits(std::span<const std::int32_t> list, std::int32_t count, std::int32_t end) {
     const std::size_t at = add_zeros(static_cast<std::size_t>(count) / 32 + 1);
     for (std::int32_t i : list) {
-      if (i >= end) break;  // it ascends
+      if (i >= end) break;  // the list ascends
       std::int32_t& word = values_[at + static_cast<std::size_t>(i) / 32];
       word = static_cast<std::int32_t>(static_cast<std::uint32_t>(word) | 1u << (i % 32));
     }
@@ -107,7 +107,7 @@ RowsTask dense_task(const AttentionJob& job, int index, int first, int rows) {
   const std::int32_t lowest = job.positions[first];
   const std::int32_t highest = job.positions[std::min(first + rows, job.rows()) - 1];
   const bool whole = keys.is_contiguous();
-  const auto slot_of = [&](std::int32_t position) {  // the first at or after it
+  const auto slot_of = [&](std::int32_t position) {  // the first slot at or after the position
     return whole ? std::clamp(position, 0, keys.size()) : keys.lower_bound(position);
   };
   RowsTask task = {index,
@@ -136,7 +136,8 @@ int parts_of(const AttentionJob& job) {
   return all.end - all.begin <= kPartTiles ? 1 : (all.end + kPartTiles - 1) / kPartTiles;
 }
 
-/// What a RowsJob computes: part `part` of `parts` of a job.  For a split job itself, `parts` is 0.
+/// The content of a RowsJob: part `part` of `parts` of a job.  For a split job itself, `parts` is
+/// 0.
 struct View {
   const AttentionJob* job;
   int part, parts;
@@ -153,7 +154,7 @@ std::vector<RowsTask> tasks_of(std::span<const View> views, int rows, const Want
     if (!any) continue;
     for (int first = 0; first < job->rows(); first += rows) {
       RowsTask task = dense_task(*job, static_cast<int>(i), first, rows);
-      if (parts > 1) {  // even if it has no keys: then the rows see nothing in it
+      if (parts > 1) {  // even without keys: the rows then see nothing in it
         task.end = std::min(task.end, (part + 1) * kPartTiles);
         task.begin = std::min(std::max(task.begin, part * kPartTiles), task.end);
       }
@@ -230,7 +231,7 @@ DeviceList<T> uploaded(Context& context, const std::vector<T>& list) {
 }  // namespace
 
 std::int64_t max_parts(std::int64_t keys) {
-  const std::int64_t tiles = keys / kTileKeys + 2;  // the first and the last may be parts of one
+  const std::int64_t tiles = keys / kTileKeys + 2;  // the first and the last tile may be partial
   return (tiles + kPartTiles - 1) / kPartTiles;
 }
 
@@ -248,7 +249,7 @@ RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, 
   std::vector<PatternLists> pattern_lists;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const AttentionJob* job = jobs[i];
-    // The sets of a sequence have its rows in common.
+    // The sets of a sequence share its rows.
     const bool same =
         i > 0 && job->positions == jobs[i - 1]->positions && job->rows() == jobs[i - 1]->rows();
     positions.push_back(same ? positions.back()

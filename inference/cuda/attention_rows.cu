@@ -140,8 +140,8 @@ __device__ void load_task_tile(const SetView& keys, const RowsTask& task, int i,
   }
 }
 
-/// Masks the scores of the i-th tile of a task where the rows at `positions` [rows] do not see the
-/// key.
+/// Masks the scores of the i-th tile of a task for keys that the rows at `positions` [rows] do not
+/// see.
 template <int kM, bool kPatterned>
 __device__ void mask_tile(const RowsJob& job, const RowsTask& task, int i, const KeyTile& tile,
                           const std::int32_t* positions, int rows,
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kTileThreads, resident_blocks(kD, kM))
   const RowsJob& job = jobs[task.job];
   const SetView& keys = job.keys;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, warp_row = warp * 16 * kM;
-  const int rows = min(job.rows - task.first - warp_row, 16 * kM);  // of this warp, if any
+  const int rows = min(job.rows - task.first - warp_row, 16 * kM);  // rows of this warp, if any
 
   load_queries<T, kD, kM>(job, task, queries);
   if (kPatterned && warp == 0) {

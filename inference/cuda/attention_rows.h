@@ -43,7 +43,7 @@ struct RowsJob {
   std::int64_t q_stride, out_stride, lse_stride;
   const std::int32_t* positions;  ///< [rows]
   int rows, heads;
-  int reach;                    ///< a row sees keys less than `reach` positions behind it
+  int reach;                    ///< a row sees keys less than `reach` positions before it
   const PatternView* patterns;  ///< [heads], or null
   PatternPass pass;
 };

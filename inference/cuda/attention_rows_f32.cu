@@ -98,11 +98,11 @@ __device__ inline int thread_y() {
   return static_cast<int>(threadIdx.x) / kSide;
 }
 
-/// Softmax state and output of a thread's kOwn rows, relative to their highest scores.
+/// Softmax state and output of a thread's kOwn rows, relative to their maximum scores.
 template <int kGroups>
 struct RowsState {
   float4 out[kOwn][kGroups] = {};
-  float max_score[kOwn], sum[kOwn];  ///< the sums are of this thread's keys
+  float max_score[kOwn], sum[kOwn];  ///< sums over this thread's keys
 
   __device__ RowsState() {
     for (int i = 0; i < kOwn; ++i) {
@@ -169,8 +169,8 @@ __device__ void mask_scores(const RowsJob& job, const RowsTask& task, const Shar
   }
 }
 
-/// Writes the weights 2^(factor (score - highest)) to shared memory, [64, 64], and brings the state
-/// to the rows' new highest scores.
+/// Writes the weights 2^(factor (score - maximum)) to shared memory, [64, 64], and rescales the
+/// state to the rows' new maxima.
 template <int kGroups>
 __device__ void update_softmax(float factor, const float (&scores)[kOwn][kOwn],
                                const Shared& shared, RowsState<kGroups>& state) {
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(kFloatThreads)
   const SetView& set = job.keys;
   const int head_dim = set.layout.head_dim;
   const Shared shared(head_dim);
-  const bool lists = threadIdx.x < kWarp;  // this warp makes the tiles' lists
+  const bool lists = threadIdx.x < kWarp;  // this warp builds the tiles' lists
   load_rows(job, task, shared);
   if (kPatterned && lists) shared.stream->start(job, task);
 
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(kFloatThreads)
     compute_scores(shared, head_dim, scores);
     if (shared.keys->masked != 0) mask_scores<kPatterned>(job, task, shared, scores);
     update_softmax(scale * kLog2E, scores, shared, state);
-    __syncthreads();  // the keys have been read: values take their place
+    __syncthreads();  // the keys have been read: values replace them
     load_tile(set, *shared.keys, set.layout.value_offset(), shared.tile);
     accumulate_values(shared, head_dim, state);
     __syncthreads();  // the values and their list have been read

@@ -40,8 +40,8 @@ __device__ int fragment_offset_along() {
   return swizzled_offset<kD>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
 }
 
-/// Online softmax of a warp's rows: output, highest scores and sums, relative to the highest
-/// scores.  Indices are [16 rows][8 columns][element of the lane] and [16 rows][half of the rows].
+/// Online softmax of a warp's rows: output, row maxima of the scores, and sums relative to the
+/// maxima.  Indices are [16 rows][8 columns][element of the lane] and [16 rows][half of the rows].
 template <int kD, int kM>
 struct SoftmaxState {
   float out[kM][kD / 8][4];
@@ -75,7 +75,7 @@ __device__ void compute_scores(const Queries& queries, const std::byte* keys,
       for (float& x : scores[m][n]) x = 0;
     }
   }
-  // The operands of the next step are loaded during the products of this one.
+  // The operands of the next step are loaded while this step is computed.
   constexpr int kAcross = kPageTokens / 16, kSteps = kD / 16 * kAcross;
   std::uint32_t a[2][kM][4], b[2][4];
   const auto load_keys = [&](int step) {
@@ -106,8 +106,8 @@ __device__ void compute_scores(const Queries& queries, const std::byte* keys,
   }
 }
 
-/// The step of the online softmax: updates the rows' highest scores, turns scores into the weights
-/// 2^(factor (score - highest)), and rescales the state.  factor: softmax scale * log2(e).
+/// A step of the online softmax: updates the rows' maxima, converts scores to the weights 2^(factor
+/// (score - maximum)), and rescales the state. factor: softmax scale * log2(e).
 template <int kD, int kM>
 __device__ void update_softmax(float factor, float (&scores)[kM][kPageTokens / 8][4],
                                SoftmaxState<kD, kM>& state) {
@@ -136,7 +136,7 @@ __device__ void update_softmax(float factor, float (&scores)[kM][kPageTokens / 8
       }
       state.sum[m][half] = sum;
     }
-    // Most tiles do not change a highest score.
+    // Most tiles do not change a maximum.
     if (__any_sync(0xFFFFFFFF, keep[0] != 1 || keep[1] != 1) != 0) {
 #pragma unroll
       for (int d = 0; d < kD / 8; ++d) {

@@ -11,11 +11,11 @@
 namespace turnbench::cuda {
 namespace {
 
-constexpr int kCeilingThreads = 256, kAtOnce = 8;  // loads of 16 bytes that a thread has under way
+constexpr int kCeilingThreads = 256, kAtOnce = 8;  // outstanding 16-byte loads of a thread
 
-/// Block b reads words [b, b + 1) * kCeilingThreads * kAtOnce, neighbouring threads neighbouring
-/// words. What they hold is mixed into a number that is written where it is `never`: the compiler
-/// cannot tell, so it keeps the loads.
+/// Block b reads words [b, b + 1) * kCeilingThreads * kAtOnce; neighbouring threads read
+/// neighbouring words.  The values are combined into a number that is written only if it equals
+/// `never`: the compiler cannot know the result, so it keeps the loads.
 __global__ void __launch_bounds__(kCeilingThreads)
     read_kernel(const uint4* words, std::size_t count, std::uint32_t never, std::uint32_t* out) {
   const std::size_t first =
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kCeilingThreads)
   if (mixed == never) *out = mixed;
 }
 
-/// Values in [-1, 1) that look random: a product of zeros costs less power, and so less time.
+/// Pseudorandom values in [-1, 1): a product of zeros needs less power, and so less time.
 __global__ void fill(__nv_bfloat16* values, std::size_t count, std::uint32_t seed) {
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * kCeilingThreads + threadIdx.x;
   if (i >= count) return;
@@ -45,14 +45,14 @@ struct Free {
   void operator()(T* data) const { cudaFree(data); }
 };
 
-/// Memory of its own: as scratch, the context would keep it.
+/// Separate memory, because the context would keep scratch memory.
 template <typename T>
 std::unique_ptr<T, Free<T>> allocate(const Context& context, std::size_t count) {
   std::byte* data = context.allocate(count * sizeof(T), "arrays to measure with");
   return std::unique_ptr<T, Free<T>>(reinterpret_cast<T*>(data));
 }
 
-/// Median of the seconds that `work()` takes, whose first run only warms up.
+/// Median time of `work()` in seconds; the first run is only a warm-up.
 template <typename Work>
 double median_seconds(Context& context, const Work& work) {
   constexpr int kRuns = 9;

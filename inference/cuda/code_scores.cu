@@ -1,4 +1,4 @@
-// Scores of product-quantised keys.
+// Scores of product-quantized keys.
 
 #include <algorithm>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// What scores keys of one job by their codes.  table: [parts * count][heads].
+/// The data for scoring the keys of one job by their codes. table: [parts * count][heads].
 struct CodedKeys {
   const float* table;
   const std::uint8_t* codes;
@@ -19,7 +19,7 @@ struct CodedKeys {
   std::int64_t stride;
 };
 
-/// Grid: (keys / kChoiceThreads, jobs); a thread takes a key.
+/// Grid: (keys / kChoiceThreads, jobs); one thread per key.
 __global__ void __launch_bounds__(kChoiceThreads) score_coded_keys(const CodedKeys* jobs) {
   const CodedKeys job = jobs[blockIdx.y];
   const int j = static_cast<int>(blockIdx.x * kChoiceThreads + threadIdx.x);

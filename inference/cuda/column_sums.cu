@@ -1,6 +1,6 @@
-// Column sums of the attention matrix over many rows: the product of queries and keys is computed
-// again, tile by tile, and normalised by the log-sum-exp of the attention before.  Only the sums of
-// a tile's columns are stored.
+// Column sums of the attention matrix over many rows: the product of queries and keys is
+// recomputed, tile by tile, and normalized by the log-sum-exp of the preceding attention.  Only the
+// sums of a tile's columns are stored.
 
 #include <map>
 #include <tuple>
@@ -23,7 +23,7 @@ struct Task {
   const float* q;
   std::size_t q_stride;
   int heads, rows, window;
-  bool rounded;  ///< queries, to the keys' type
+  bool rounded;  ///< queries are rounded to the keys' type
   const std::int32_t* positions;
   const float* lse;
   std::size_t lse_stride;
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kScoreThreads, Block<Scores, kNoisy>::kResiden
   for (int r0 = begin; r0 < end; r0 += kScoreRows) {
     block.store_rows(task.rounded);
     block.scores.wait_for_keys();
-    __syncthreads();  // loads are there, and the sums have read the cells before
+    __syncthreads();  // loads have arrived, and the previous cells have been added
     const int behind = end - r0 - kScoreRows;
     if (behind > 0) block.load_rows(task, head, r0 + kScoreRows, smaller(kScoreRows, behind));
     block.scores.compute();
@@ -187,12 +187,12 @@ __global__ void __launch_bounds__(kScoreThreads, Block<Scores, kNoisy>::kResiden
     __syncthreads();
     if (column < count) {
 #pragma unroll 16
-      for (int r = 0; r < kScoreRows; ++r) {  // behind the last row there are zeros
+      for (int r = 0; r < kScoreRows; ++r) {  // further rows are zero
         const float cell = block.cells[r * block.kPitch + column];
         sum = kNoisy ? fmaf(cell, block.rows[r].norm.inverse, sum) : sum + cell;
       }
     }
-    if constexpr (kNoisy) __syncthreads();  // before the next rows' norms come
+    if constexpr (kNoisy) __syncthreads();  // before the next rows' norms are written
   }
   block.scores.wait_for_keys();
   if (column < count) sums[column] = sum;
@@ -217,8 +217,8 @@ __device__ Norm merge_norms(const Norm* parts) {
 }
 
 /// Computes the norms of rows with noise.  Grid: (heads, tasks, blocks of 64 rows, the last first).
-/// A block takes all tiles of keys that its rows see.  A thread finds maximum and sum of its part
-/// of a row over all tiles; then the parts of a row are merged in a tree.
+/// A block processes all tiles of keys that its rows see.  A thread finds maximum and sum of its
+/// part of a row over all tiles; then the parts of a row are merged in a tree.
 template <class Scores>
 __global__ void __launch_bounds__(kScoreThreads, Block<Scores, true>::kResident)
     row_norms(const Task* tasks, float scale) {
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(kScoreThreads, Block<Scores, true>::kResident)
     sums[i] = 0;
   }
   for (int first = begin; first < end; first += Scores::kKeys) {
-    __syncthreads();  // the tile before has been used
+    __syncthreads();  // the previous tile has been used
     block.load_keys(task.keys, first);
     block.scores.wait_for_keys();
     __syncthreads();
@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(kScoreThreads, Block<Scores, true>::kResident)
         sums[i] *= exp_of(tops[i] - top);
         tops[i] = top;
       }
-      if (top == kMasked) continue;  // nothing seen yet
+      if (top == kMasked) continue;  // no key seen yet
 #pragma unroll
       for (int j = 0; j < Scores::kKeysPerThread; ++j) sums[i] += exp_of(cells[j] - top);
     }
@@ -285,8 +285,8 @@ __global__ void __launch_bounds__(kScoreThreads, Block<Scores, true>::kResident)
       merge_norms<Scores::kThreadsPerRow>(parts + r * Scores::kThreadsPerRow);
 }
 
-/// Tasks of one dtype and head_dim, all with noise or all without, all with rounded queries or
-/// none.
+/// Tasks of one dtype and head_dim, either all or none with noise, and either all or none with
+/// rounded queries.
 template <class Scores>
 void add(Context& context, float scale, const std::vector<Task>& tasks, bool noisy) {
   using Tile = Block<Scores, true>;

@@ -6,7 +6,7 @@ namespace turnbench::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kReservedShare = 32;  // this part of a device's memory is not used
+constexpr std::size_t kReservedShare = 32;  // one part in so many of a device's memory stays free
 
 std::size_t mib(std::size_t bytes) {
   return (bytes + (std::size_t{1} << 20) - 1) >> 20;
@@ -34,7 +34,8 @@ void check(cudaError_t status, const char* what) {
   cudaGetLastError();  // so that the next call does not report it again
   if (status == cudaErrorMemoryAllocation)
     throw memory_error("CUDA, {}: {}", what, cudaGetErrorString(status));
-  if (cudaPeekAtLastError() != cudaSuccess) {  // one that stays until the process ends
+  if (cudaPeekAtLastError() !=
+      cudaSuccess) {  // a sticky error, which persists until the process ends
     throw Error(ErrorKind::kDevice, fmt::format("CUDA, {}: {}; the device is lost to this process",
                                                 what, cudaGetErrorString(status)));
   }
@@ -61,7 +62,8 @@ std::byte* try_allocate_device(int device, std::size_t bytes) {
   if (!has_free_memory(device, bytes)) return nullptr;
   void* data = nullptr;
   const cudaError_t status = cudaMalloc(&data, bytes);
-  if (status == cudaErrorMemoryAllocation) {  // in pieces, or taken by another program meanwhile
+  if (status ==
+      cudaErrorMemoryAllocation) {  // fragmented, or allocated by another program meanwhile
     cudaGetLastError();
     return nullptr;
   }
@@ -118,7 +120,7 @@ void Arena::release() {
 }
 
 void Arena::clear() {
-  if (pieces_.size() > 1) {  // next time, in one piece
+  if (pieces_.size() > 1) {  // replaced by one piece
     const std::size_t all = bytes();
     release();
     allocate(all);
@@ -146,8 +148,8 @@ Context::~Context() {
 
 void Context::begin() {
   check(cudaSetDevice(device_), "choosing the device");
-  // Device memory may be reused at once, because the stream keeps the order.  Pinned memory that
-  // the host writes may not, so staging is only cleared when it is full.
+  // Device memory can be reused immediately, because the stream executes in order.  Pinned memory
+  // that the host writes cannot, so staging is only cleared when it is full.
   if (!scratch_.in_one_piece() || !uploads_.in_one_piece()) synchronize();
   scratch_.clear();
   uploads_.clear();

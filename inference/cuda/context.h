@@ -14,7 +14,7 @@
 
 namespace turnbench::cuda {
 
-/// Checks the status of a CUDA call.  what: what was being done, for the message.
+/// Checks the status of a CUDA call. what: the operation, for the message.
 /// @throws Error (memory) if device memory is exhausted, Error (device) if no later call on the
 /// device can succeed, Error (runtime) for other failures.
 void check(cudaError_t status, const char* what);
@@ -22,20 +22,21 @@ void check(cudaError_t status, const char* what);
 /// True for the address of device memory, whatever the device.
 bool is_device_memory(const void* data);
 
-/// True if `bytes` bytes of device memory are free beside the reserve (see allocate_device).
+/// True if `bytes` bytes of device memory are free in addition to the reserve (see
+/// allocate_device).
 bool has_free_memory(int device, std::size_t bytes);
-/// The error (memory) of an allocation that does not fit.  what: what the memory is for.
+/// The error (memory) for an allocation that does not fit. what: the purpose of the memory.
 Error out_of_memory(int device, std::size_t bytes, const char* what);
 
-/// Allocates device memory, of which a reserve stays free: a program that takes all of it can stop
-/// the device for others.  what: what the memory is for, in the message.
+/// Allocates device memory, except for a reserve that stays free: a program that uses all of it can
+/// block the device for other programs. what: what the memory is for, in the message.
 /// @throws Error (memory) if it does not fit.
 std::byte* allocate_device(int device, std::size_t bytes, const char* what);
-/// The same; null if it does not fit.
+/// As `allocate_device`; null if it does not fit.
 std::byte* try_allocate_device(int device, std::size_t bytes);
 
-/// Arena allocation of one kind of memory.  It grows to the need of the largest operation so far,
-/// so that nothing is allocated from CUDA in steady state.
+/// Arena allocation of one kind of memory.  It grows to the size of the largest operation so far,
+/// so that steady state needs no allocation from CUDA.
 class Arena {
  public:
   static constexpr std::size_t kSmallestPiece = std::size_t{4} << 20;
@@ -50,14 +51,14 @@ class Arena {
   std::byte* allocate(std::size_t bytes);
   /// True if `bytes` more bytes fit without growing.
   bool has_room(std::size_t bytes) const;
-  /// Frees all allocations.  Pending work must not need them any more.  Several pieces are replaced
-  /// by one of their total size.
+  /// Frees all allocations.  No pending work may use them.  If there are several pieces, one of
+  /// their total size replaces them.
   void clear();
-  /// Frees all allocations and gives the memory back to CUDA.
+  /// Frees all allocations and returns the memory to CUDA.
   void release();
   bool in_one_piece() const { return pieces_.size() <= 1; }
   std::size_t bytes() const;
-  /// Changes when memory is released to CUDA, that is when addresses become invalid.
+  /// Changes when memory is returned to CUDA, that is, when addresses become invalid.
   int generation() const { return generation_; }
 
  private:
@@ -88,8 +89,8 @@ class Context {
   /// The kernels that this context has launched.
   KernelLoads& kernel_loads() { return kernel_loads_; }
 
-  /// Starts an operation.  The uploads and scratch of the previous operation may be reused: the
-  /// order of the stream protects them.
+  /// Starts an operation.  It may reuse uploads and scratch of the previous operation, because the
+  /// stream executes them in order.
   void begin();
   /// Allocates device memory for `count` elements, valid until the next `begin`.
   template <typename T>
@@ -107,7 +108,7 @@ class Context {
   const T* upload(const std::vector<T>& values) {
     return upload(std::span<const T>(values));
   }
-  /// The same for several pieces, which are concatenated and copied at once.
+  /// The same for several pieces, which are concatenated and copied together.
   const std::byte* upload_pieces(std::span<const std::span<const std::byte>> pieces);
   /// The view of a KV set for kernels; uploads its page table.
   SetView view(const KvHeadCache& set);
@@ -131,12 +132,13 @@ class Context {
     check(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), "launching a kernel");
   }
 
-  /// Device memory.  A part of the device's memory stays free, for the driver and for others.
-  /// @throws Error (memory) that says what was asked for and what is free, if it does not fit.
+  /// Allocates device memory.  A part of the device's memory stays free, for the driver and for
+  /// other programs.
+  /// @throws Error (memory), with the requested and the free size, if it does not fit.
   std::byte* allocate(std::size_t bytes, const char* what) const {
     return allocate_device(device_, bytes, what);
   }
-  /// The same; null if it does not fit.
+  /// As `allocate`; null if it does not fit.
   std::byte* try_allocate(std::size_t bytes) const { return try_allocate_device(device_, bytes); }
   /// Copies from host to device memory, in the order of the stream.  `from` may change after the
   /// call.
@@ -145,14 +147,14 @@ class Context {
   /// valid and unchanged until `synchronize` has returned.
   void copy(void* to, const void* from, std::size_t bytes);
   void zero(void* to, std::size_t bytes);
-  /// Copies in a stream of their own; HostTransfers orders them with other streams.
+  /// Copies in a separate stream; HostTransfers orders them with other streams.
   HostTransfers& transfers() {
     refuse_uncapturable("transferring");
     return transfers_;
   }
   /// Waits for all operations and transfers so far.
   void synchronize();
-  /// Waits for them and gives scratch and staging memory back to CUDA.
+  /// Waits as `synchronize`, and returns scratch and staging memory to CUDA.
   void release_scratch();
 
   /// If true, only operations that may be captured in a graph are allowed: uploads and copies
@@ -161,7 +163,7 @@ class Context {
   /// Changes when addresses of scratch memory become invalid.
   int scratch_generation() const { return scratch_.generation(); }
 
-  /// Bytes of scratch, staging and transfer buffers held now.
+  /// Current size of scratch, staging and transfer buffers, in bytes.
   std::size_t bytes() const {
     return scratch_.bytes() + uploads_.bytes() + staging_.bytes() + transfers_.bytes();
   }

@@ -20,7 +20,7 @@ std::vector<std::string> library_names() {
   std::vector<std::string> out;
   const int own = CUDART_VERSION / 1000;
   out.push_back(fmt::format("libcublasLt.so.{}", own));
-  for (int other : {13, 12}) {  // in which all that is used here is the same
+  for (int other : {13, 12}) {  // versions with the same functions and constants
     if (other != own) out.push_back(fmt::format("libcublasLt.so.{}", other));
   }
   return out;
@@ -35,12 +35,12 @@ std::vector<std::string> library_files() {
   return out;
 }
 
-/// True for the loader's reason that says no more than that there is no such file.
+/// True if the loader's reason is only that the file does not exist.
 bool is_absence(const std::string& error, const std::string& file) {
   return error.starts_with(file + ": ") && error.find("No such file") != std::string::npos;
 }
 
-/// The library, and in `file` the name by which it was opened.
+/// Opens the library; `file` receives the name under which it was opened.
 void* open_cublas_lt(std::string& file) {
   std::string error;
   if (const char* named = std::getenv(kFileVariable); named != nullptr && *named != '\0') {
@@ -48,7 +48,7 @@ void* open_cublas_lt(std::string& file) {
     if (void* library = open_library(file, error)) return library;
     throw runtime_error("cuBLASLt, as {} names the file: {}", kFileVariable, error);
   }
-  std::string reason;  // the first one that says more than that a file is missing
+  std::string reason;  // the first reason other than a missing file
   for (const std::string& tried : library_files()) {
     file = tried;
     if (void* library = open_library(file, error)) return library;

@@ -4,7 +4,7 @@
 
 namespace turnbench::cuda {
 
-/// The functions of cuBLASLt that are used.
+/// The functions of cuBLASLt that this backend uses.
 struct CublasLt {
   decltype(&cublasLtGetStatusString) get_status_string;
   decltype(&cublasLtCreate) create;
@@ -21,10 +21,10 @@ struct CublasLt {
   decltype(&cublasLtMatmul) multiply;
 };
 
-/// Loads the library, which takes longer than most commands of a program that multiplies nothing on
-/// a device.  Tried are the toolkit's major version, then other versions with the same functions:
-/// each where the system's loader looks, then in the toolkit's folders.  If the environment
-/// variable TURNBENCH_CUBLAS_LT names a file, only that one is tried.
+/// Loads the library on demand, because loading takes longer than most commands that multiply
+/// nothing on a device.  Tries the toolkit's major version, then other versions with the same
+/// functions: each with the system loader's search path, then in the toolkit's directories.  If the
+/// environment variable TURNBENCH_CUBLAS_LT names a file, only that file is tried.
 /// @throws Error (runtime) if the library or one of the functions is missing.
 CublasLt load_cublas_lt();
 

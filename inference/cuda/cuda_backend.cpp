@@ -20,7 +20,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// Fills `to` with elements of one type, at any address, as another type's.
+/// Converts elements at any address to another type and writes them to `to`.
 void convert(const std::byte* from, DType from_type, DType to_type, std::span<std::byte> to) {
   if (from_type == to_type) {
     std::memcpy(to.data(), from, to.size());
@@ -56,8 +56,8 @@ class DeviceMatrix : public WeightMatrix {
                 std::int64_t rows) override {
     const std::size_t size = size_of(weights_.dtype), row_bytes = weights_.in * size;
     HostTransfers& transfers = context_->transfers();
-    transfers.order_after(context_->stream());  // which may still read what is there
-    // Pieces hold whole elements.
+    transfers.order_after(context_->stream());  // which may still read the old contents
+    // Pieces consist of whole elements.
     transfers.to_device(data_ + first * row_bytes, rows * row_bytes,
                         [&](std::size_t at, std::span<std::byte> piece) {
                           convert(source + at / size * size_of(dtype), dtype, weights_.dtype,
@@ -99,7 +99,7 @@ class CudaBackend : public Backend {
     return fmt::format("cuda:{}, {}", context_->device(), context_->properties().name);
   }
   int threads() const override { return pool_.size(); }
-  bool rows_are_independent() const override { return false; }  // products choose by their size
+  bool rows_are_independent() const override { return false; }  // products use algorithms by size
   const std::shared_ptr<Memory>& memory() override { return memory_; }
 
   std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in,
@@ -150,8 +150,8 @@ class CudaBackend : public Backend {
     const std::lock_guard lock(mutex_);
     const auto width = static_cast<std::size_t>(from.columns);
     std::vector<float> out(rows.size() * width);
-    float* gathered =
-        host_rows_.get(out.size());  // by one kernel; each copy to the host has a cost
+    float* gathered = host_rows_.get(
+        out.size());  // gathered by one kernel, because each copy to the host has a cost
     std::vector<Copy> copies;
     for (std::size_t i = 0; i < rows.size(); ++i)
       copies.push_back(copy_of(from.row(rows[i]), gathered + i * width, width));
@@ -240,8 +240,8 @@ class CudaBackend : public Backend {
   std::shared_ptr<Memory> memory_;
   Gemm gemm_;
   ThreadPool pool_;
-  Scratch host_rows_;  // on their way to the host, as float32
-  std::mutex mutex_;   // of the operations that policies ask for from several threads
+  Scratch host_rows_;  // rows on their way to the host, as float32
+  std::mutex mutex_;   // for operations that policies call from several threads
 };
 
 }  // namespace

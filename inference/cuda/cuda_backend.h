@@ -9,7 +9,7 @@ namespace turnbench::cuda {
 
 /// The number of CUDA devices; 0 if they cannot be counted.
 int device_count();
-/// Why `device_count` is 0, as a clause: that there is no device or no driver, that the driver is
+/// The reason why `device_count` is 0, as a clause: there is no device or no driver, the driver is
 /// older than the runtime, or else CUDA's error and both versions.
 std::string no_device_reason();
 

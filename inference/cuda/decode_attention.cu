@@ -70,7 +70,7 @@ struct Rows {
 };
 
 /// Sums each of kCount values over groups of kLanes lanes, in the tree of steps kLanes / 2, ..., 1.
-/// At each step a lane gives half of its values to its partner and continues with the other half.
+/// At each step a lane passes half of its values to its partner and continues with the other half.
 /// At the end a lane has the sums of values [first, first + max(1, kCount / kLanes)).  Returns
 /// `first`.
 template <int kLanes, int kCount>
@@ -125,24 +125,24 @@ constexpr std::size_t shared_bytes(int lanes, int heads, int capacity) {
          sizeof(void*) * static_cast<std::size_t>(capacity);
 }
 
-/// One segment of a job for up to kHeads of its query heads: the work of one block.  kLanes lanes
-/// go along a row of the cache, 8 elements each, with 4 rows in use and the next 4 on their way;
-/// the groups of lanes take the segment's rows in turns.  Shared memory: `weights`
+/// One segment of a job for up to kHeads of its query heads: the work of one block. kLanes lanes
+/// process a row of the cache, 8 elements each, with 4 rows in use while the next 4 are loaded; the
+/// groups of lanes process the segment's rows round-robin.  Shared memory: `weights`
 /// [capacity][kHeads] (scores, then softmax weights; at the end each warp's sums
 /// [kDecodeWarps][kHeads][kWidth]), `rows` [capacity], `q` [kHeads][kWidth].
 template <typename T, int kLanes, int kHeads>
 struct Segment {
   static constexpr int kGroups = kDecodeThreads / kLanes, kWidth = kLanes * kLaneElements;
-  static constexpr int kAtOnce = kGroups * kDecodeRows;  // rows that the block takes at a time
+  static constexpr int kAtOnce = kGroups * kDecodeRows;  // rows per iteration of the block
 
   const Arguments& a;
   DecodeJob job;
-  int head, heads;   // the first query head, and how many
+  int head, heads;   // the first query head, and the number of heads
   int begin, count;  // the segment's keys [begin, begin + count) among the job's
   int partial;       // the partial result of the first head
   int group, column;
   float* weights;
-  const std::byte** rows;  // where the row of each key begins
+  const std::byte** rows;  // the address of each key's row
   float* q;
   Rows<T> next;
 
@@ -167,8 +167,8 @@ struct Segment {
   __device__ static int lane() { return thread() % kWarp; }
   __device__ static int warp() { return thread() / kWarp; }
 
-  /// Asks for the group's kDecodeRows rows from `first` on: keys at `offset`
-  /// job.key_offset, or values at a.value_offset.
+  /// Starts loading the group's kDecodeRows rows from `first` on: keys if `offset` is
+  /// job.key_offset, values if it is a.value_offset.
   __device__ void load(int first, std::size_t offset) {
     next.load(rows, first, count, offset, column, a.head_dim);
   }
@@ -220,7 +220,7 @@ struct Segment {
     return job.slot_heads < 0 || (a.slot_heads[job.slot_heads + begin + j] >> (head + h) & 1) != 0;
   }
 
-  /// Turns scores into weights 2^(score - maximum), a warp per head; writes maximum and sum.
+  /// Converts scores to weights 2^(score - maximum), one warp per head; writes maximum and sum.
   __device__ void apply_softmax() {
     const int padded = (count + kAtOnce - 1) / kAtOnce * kAtOnce;
     for (int h = warp(); h < heads; h += kDecodeWarps) {
@@ -293,12 +293,12 @@ __global__ void __launch_bounds__(kDecodeThreads, kBlocks<T, kHeads>) segment_ke
   __syncthreads();
   float sums[kHeads][kLaneElements] = {};
   segment.accumulate_values(sums);
-  __syncthreads();  // the weights have been read: their place is free
+  __syncthreads();  // the weights have been read: their memory can be reused
   segment.write_sums(sums);
 }
 
-/// Merges the segments of block (job, head).  Groups of threads, with four columns per thread, take
-/// the segments in turns; then their sums are added in order.  Shared memory: sums
+/// Merges the segments of block (job, head).  Groups of threads, with four columns per thread,
+/// process the segments round-robin; then their sums are added in order.  Shared memory: sums
 /// [groups][head_dim].
 __global__ void __launch_bounds__(kMergeThreads) merge_kernel(Arguments a) {
   const DecodeJob job = a.jobs[blockIdx.x];
@@ -388,7 +388,7 @@ class UploadBatch {
   std::size_t size_ = 0;
 };
 
-/// What jobs must have in common to run in one launch.
+/// The properties that the jobs of one launch share.
 struct Shape {
   DType dtype;
   int head_dim, heads;  // heads of a block

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kSegments = 64, kShortestSegment = 64;  // the latter in keys
 
-/// The length of segments in keys.  Few keys get short segments, so that one sequence keeps the
-/// device busy; many keys get long ones, so that the cost of partial results is small.
+/// The length of segments in keys.  Few keys get short segments, so that one sequence fully uses
+/// the device; many keys get long ones, so that the cost of partial results is small.
 constexpr int segment_keys(int keys) {
   return std::clamp((keys / kSegments + kShortestSegment - 1) / kShortestSegment * kShortestSegment,
                     kShortestSegment, kLongestSegment);
@@ -29,7 +29,7 @@ Range visible(const AttentionJob& job) {
   const auto position = [&](int i) {
     return keys.position(job.slots == nullptr ? i : (*job.slots)[static_cast<std::size_t>(i)]);
   };
-  // The first whose position is at least `wanted`.  Usually it is the first or the end.
+  // The first slot or entry with a position of at least `wanted`, usually the first or the end.
   const auto lower_bound = [&](std::int64_t wanted) {
     if (all == 0 || position(0) >= wanted) return 0;
     if (position(all - 1) < wanted) return all;

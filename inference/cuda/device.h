@@ -11,8 +11,8 @@ namespace turnbench::cuda {
 constexpr int kWarp = 32;             ///< lanes of a warp
 constexpr float kMasked = -INFINITY;  ///< score of a masked pair
 
-/// Shared memory of a multiprocessor of compute capability 9.0, and the part of it that the system
-/// takes for each resident block, in bytes.
+/// Shared memory of a multiprocessor of compute capability 9.0, and its part that the system
+/// reserves for each resident block, in bytes.
 constexpr std::size_t kMultiprocessorShared = std::size_t{228} << 10, kReservedShared = 1 << 10;
 
 /// True if `blocks` blocks with `bytes` bytes of shared memory each are resident at the same time.

@@ -9,16 +9,16 @@ namespace turnbench::cuda {
 namespace {
 
 constexpr int kCopyThreads = 256, kCopyWarps = kCopyThreads / kWarp;
-constexpr std::size_t kPieceBytes = 4096;  // a multiple of 16; eight loads a lane
+constexpr std::size_t kPieceBytes = 4096;  // a multiple of 16; eight loads per lane
 
-/// What of one copy one warp does.
+/// The part of one copy that one warp executes.
 struct Piece {
   std::byte* to;
   const std::byte* from;
   int bytes;
 };
 
-/// Copies the whole words among `bytes` bytes from `done` on; returns how far it came.
+/// Copies the whole words among `bytes` bytes from `done` on; returns the end of the copied bytes.
 template <typename Word>
 __device__ int copy_words(const Piece& p, int done, int lane) {
   const auto* from = reinterpret_cast<const Word*>(p.from + done);
@@ -47,7 +47,7 @@ __global__ void copy_pieces(const Piece* pieces, int count) {
 struct PageRows {
   std::byte* page;
   PageLayout layout;
-  int slot, rows;                            ///< the first in the page, and how many
+  int slot, rows;                            ///< the first row in the page, and their number
   MatrixView<const float> k, v, pre_rope_k;  ///< [rows, head_dim], the latter two null if not given
   const std::int32_t* positions;
 };
@@ -76,7 +76,7 @@ __device__ void write_page(const PageRows& p) {
     positions[r] = p.positions[r];
 }
 
-/// A block takes the rows of one page, a warp one row after the other.
+/// One block per page; a warp processes one row after another.
 __global__ void append_rows(const PageRows* pages) {
   const PageRows p = pages[blockIdx.x];
   switch (p.layout.dtype) {

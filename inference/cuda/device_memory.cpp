@@ -9,11 +9,13 @@ namespace turnbench::cuda {
 namespace {
 
 constexpr std::size_t kLargestSlab = std::size_t{64} << 20, kAlignment = 256;
-constexpr std::size_t kLargest = std::size_t{1} << 20;     // that is cut from a slab
-constexpr std::size_t kTransfer = std::size_t{256} << 10;  // from here on, not staged in one piece
-constexpr std::size_t kLargestGrowth = std::size_t{8} << 20;  // of a range of pages, at once
+constexpr std::size_t kLargest = std::size_t{1} << 20;  // largest block that is cut from a slab
+// Copies of at least this size are not staged in one piece.
+constexpr std::size_t kTransfer = std::size_t{256} << 10;
+constexpr std::size_t kLargestGrowth = std::size_t{8}
+                                       << 20;  // maximum growth of a range of pages at once
 
-/// The last of `map` whose key is at most `key`; null if there is none.
+/// The last element of `map` with a key of at most `key`; null if there is none.
 template <typename Map>
 auto last_up_to(Map& map, const typename Map::key_type& key) {
   auto after = map.upper_bound(key);
@@ -28,7 +30,7 @@ std::size_t size_class(std::size_t bytes) {
   return (std::max<std::size_t>(bytes, 1) + step - 1) / step * step;
 }
 
-/// What a pool has of a range.
+/// The pool's handle of a range.
 class DeviceMemory::Pages : public PageRange {
  public:
   Pages(DeviceMemory& memory, Range& range)
@@ -79,8 +81,8 @@ std::unique_ptr<PageRange> DeviceMemory::reserve_pages(std::size_t stride) {
   return std::make_unique<Pages>(*this, range);
 }
 
-/// Doubles what may be used of a range, so that small caches stay small.  Memory that was mapped
-/// for an earlier user comes first.
+/// Doubles the usable part of a range, so that small caches stay small.  Memory that was mapped for
+/// an earlier user is used first.
 void DeviceMemory::grow(Range& range) {
   const std::size_t most = std::max(range.stride, kLargestGrowth),
                     piece = virtual_memory_.whole(std::clamp(range.used, range.stride, most));
@@ -91,8 +93,8 @@ void DeviceMemory::grow(Range& range) {
   range.used = std::min(range.memory.mapped(), range.used + piece) / range.stride * range.stride;
 }
 
-/// Gives back to CUDA: released blocks that are not of a slab, released ranges, and what is mapped
-/// in others for later growth.  False if there is nothing.
+/// Returns memory to CUDA: released blocks that are not part of a slab, released ranges, and memory
+/// mapped in other ranges for later growth.  Returns false if there is none.
 bool DeviceMemory::give_back_released() {
   bool any = false;
   for (auto it = ranges_.begin(); it != ranges_.end();) {
@@ -160,9 +162,10 @@ void DeviceMemory::copy(std::span<const Copy> copies) {
     } else if (owns(c.from)) {
       inside.push_back(c);
     } else if (is_device_memory(c.from)) {
-      context_->copy(c.to, c.from, c.bytes);  // another backend's, on this card or another
+      context_->copy(c.to, c.from,
+                     c.bytes);  // memory of another backend, on this device or another
     } else {
-      transfers.settle({c.from, c.bytes});  // an earlier copy may still write there
+      transfers.settle({c.from, c.bytes});  // an earlier copy to this address may be pending
       if (c.bytes >= kTransfer) {
         up.push_back(c);
         continue;
@@ -172,7 +175,7 @@ void DeviceMemory::copy(std::span<const Copy> copies) {
   }
   if (!inside.empty()) copy_bytes(*context_, inside);
   if (up.empty() && down.empty()) return;
-  // All copies to the host are transfers, so that of two copies to one address the later one wins.
+  // All copies to the host are transfers, so that two copies to one address are executed in order.
   transfers.order_after(context_->stream());
   for (const Copy& c : up) transfers.to_device(c.to, {c.from, c.bytes});
   for (const Copy& c : down) transfers.to_host({c.to, c.bytes}, c.from);

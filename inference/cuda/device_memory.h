@@ -12,12 +12,12 @@
 namespace turnbench::cuda {
 
 /// Memory of a device, which the host cannot access.  Blocks have sizes of a few classes, and
-/// released ones are reused for blocks of the same class, so that nothing is allocated from CUDA in
-/// steady state, also where sizes grow from step to step.  Small blocks are cut from slabs.
-/// Ranges of pages have addresses for the memory of the whole device, to which memory is mapped as
-/// they grow; a released one is reused for pages of the same stride.  What was released is given
-/// back to CUDA when something else does not fit, and at the end.  The order of the context's
-/// stream protects the contents of what is reused.
+/// released ones are reused for blocks of the same class, so that steady state needs no allocation
+/// from CUDA, even if sizes grow from step to step.  Small blocks are cut from slabs.  Each range
+/// of pages reserves addresses for the memory of the whole device, and memory is mapped to them as
+/// the range grows; a released range is reused for pages of the same stride.  Released memory is
+/// returned to CUDA when another allocation does not fit, and at the end.  The order of the
+/// context's stream protects the contents of reused memory.
 class DeviceMemory : public Memory {
  public:
   /// @throws Error (runtime) if the device has no virtual memory management.

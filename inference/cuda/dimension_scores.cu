@@ -9,7 +9,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// Dimensions of transposed keys.
+/// Selected dimensions of transposed keys.
 struct KeyColumns {
   ScoredHeads heads;
   const int* dims;
@@ -40,7 +40,7 @@ __device__ void score_column(const KeyColumns& job, const float* q, int j) {
   }
 }
 
-/// Grid: (keys / kChoiceThreads, jobs); a thread takes a key.
+/// Grid: (keys / kChoiceThreads, jobs); one thread per key.
 __global__ void __launch_bounds__(kChoiceThreads)
     score_columns(const KeyColumns* jobs, float scale) {
   const KeyColumns job = jobs[blockIdx.y];

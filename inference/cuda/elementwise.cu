@@ -5,7 +5,8 @@
 namespace turnbench::cuda {
 namespace {
 
-// All of these are bound by memory: a thread takes four consecutive floats, a warp 512 bytes.
+// All of these kernels are memory-bound: a thread processes four consecutive floats, a warp 512
+// bytes.
 
 constexpr int kRowThreads = 256, kRowWarps = kRowThreads / kWarp;
 constexpr std::size_t kPerBlock = kRowThreads * kQuad;
@@ -16,7 +17,7 @@ dim3 row_grid(std::size_t rows, std::size_t width) {
               static_cast<unsigned>((width + kPerBlock - 1) / kPerBlock));
 }
 
-/// A block takes a row: each thread adds up its squares, then the lanes and then the warps add up.
+/// One block per row: each thread sums its squares, then lanes and then warps are summed.
 template <bool kAligned>
 __global__ void rms_norm_row(const float* x, std::size_t ldx, std::size_t width,
                              const float* weight, float eps, float* out, std::size_t ldo) {
@@ -42,8 +43,8 @@ __global__ void rms_norm_row(const float* x, std::size_t ldx, std::size_t width,
   }
 }
 
-/// Blocks (row, part of its heads), a warp a head.  Up to a head_dim of 128, the sums have the bits
-/// of rms_norm_row.
+/// Blocks (row, part of its heads), one warp per head.  Up to a head_dim of 128, the sums are
+/// bit-identical to those of rms_norm_row.
 template <bool kAligned>
 __global__ void __launch_bounds__(kRowThreads)
     rms_norm_each_head(float* x, std::size_t ldx, int all, std::size_t head_dim, int heads,
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-/// A block takes a row, a warp a head, a lane a pair.
+/// One block per row, one warp per head, one lane per pair.
 __global__ void rotate_row(float* x, std::size_t ldx, int heads, int half, const float* cos,
                            std::size_t ld_cos, const float* sin, std::size_t ld_sin) {
   x += blockIdx.x * ldx;

@@ -8,8 +8,8 @@
 
 namespace turnbench::cuda {
 
-/// Products of large matrices by cuBLASLt, which is loaded at the first one.  Results are the same
-/// in every run.
+/// Products of large matrices by cuBLASLt, which is loaded at the first product.  Results are
+/// deterministic from run to run.
 class Gemm {
  public:
   static constexpr std::size_t kWorkspaceBytes = std::size_t{32}
@@ -29,7 +29,7 @@ class Gemm {
                          std::size_t ldx, const void* w, std::size_t out, std::size_t in, float* y,
                          std::size_t ldy);
 
-  /// Bytes of device memory that it holds: none before the first product.
+  /// Bytes of device memory in use: none before the first product.
   std::size_t bytes() const;
 
  private:

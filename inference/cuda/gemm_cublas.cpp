@@ -25,13 +25,13 @@ cudaDataType_t type_of(DType type) {
   return CUDA_R_32F;
 }
 
-/// The power of two, up to 256, that an address is a multiple of.
+/// The largest power of two, up to 256, that divides an address.
 std::uint32_t alignment_of(const void* data) {
   const auto address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(data));
   return std::uint32_t{1} << std::min(8, std::countr_zero(address));
 }
 
-/// An opaque description of the library's.
+/// An opaque descriptor of the library.
 template <typename T, auto kDestroy>
 class Handle {
  public:
@@ -51,7 +51,7 @@ class Handle {
 
 using Layout = Handle<cublasLtMatrixLayout_t, &CublasLt::layout_destroy>;
 
-/// All that the choice of an algorithm depends on.
+/// All properties on which the choice of an algorithm depends.
 struct Shape {
   DType type;
   std::size_t rows, out, in, ldx, ldy;
@@ -60,7 +60,7 @@ struct Shape {
   auto operator<=>(const Shape&) const = default;
 };
 
-/// The library has matrices column by column: y^T [out, rows] = (w^T)^T x^T.
+/// The library's matrices are column-major: y^T [out, rows] = (w^T)^T x^T.
 struct Plan {
   const CublasLt& blas;
   Handle<cublasLtMatmulDesc_t, &CublasLt::product_destroy> product{blas};
@@ -99,7 +99,7 @@ struct Plan {
                  "choosing an algorithm");
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{Gemm::kWorkspaceBytes});
-    // Parts of a sum meet in float32 and in a step of their own.
+    // Partial sums are added in float32, in a separate step.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s.align_w);

@@ -29,7 +29,7 @@ CudaGraph::CudaGraph(Context& context, const std::function<void()>& work) {
   try {
     work();
   } catch (...) {
-    cudaStreamEndCapture(context.stream(), &graph);  // what went wrong is known
+    cudaStreamEndCapture(context.stream(), &graph);  // the original error is already known
     if (graph != nullptr) cudaGraphDestroy(graph);
     throw;
   }
@@ -40,7 +40,7 @@ CudaGraph::CudaGraph(Context& context, const std::function<void()>& work) {
 }
 
 CudaGraph::~CudaGraph() {
-  cudaGraphExecDestroy(exec_);  // one that still runs goes when it is done
+  cudaGraphExecDestroy(exec_);  // a running graph is destroyed when it finishes
 }
 
 void CudaGraph::launch(Context& context) const {
@@ -48,7 +48,7 @@ void CudaGraph::launch(Context& context) const {
 }
 
 void GraphReplay::run(const ReplayKey& key, int part, const std::function<void()>& work) {
-  context_->begin();  // which brings scratch together where it stays
+  context_->begin();  // which merges scratch into one piece, whose address stays valid
   if (scratch_generation_ != context_->scratch_generation()) {
     passes_.clear();
     scratch_generation_ = context_->scratch_generation();

@@ -10,7 +10,7 @@
 
 namespace turnbench::cuda {
 
-/// A CUDA graph: operations that were captured once and are launched as one.
+/// A CUDA graph: operations that are captured once and launched together.
 class CudaGraph {
  public:
   /// Captures the operations of `work` without executing them.  They must have run before: the
@@ -39,7 +39,7 @@ class GraphReplay : public Replay {
 
   void run(const ReplayKey& key, int part, const std::function<void()>& work) override;
 
-  /// The number of graphs held now.
+  /// The number of existing graphs.
   std::size_t size() const;
 
  private:

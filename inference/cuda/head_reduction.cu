@@ -61,14 +61,14 @@ __global__ void __launch_bounds__(kReduceThreads) softmax_parts(const HeadScores
   job.parts[head * job.count + part] = {top, sum};
 }
 
-/// Grid: (columns / kReduceThreads, jobs).  Threads merge the parts of a head each, then every
-/// thread reduces a column, head by head in order.
+/// Grid: (columns / kReduceThreads, jobs).  First each thread merges the parts of a head, then
+/// every thread reduces a column, head by head in order.
 __global__ void __launch_bounds__(kReduceThreads) reduce_columns(const HeadScoresView* jobs) {
   const HeadScoresView job = jobs[blockIdx.y];
   const int begin = static_cast<int>(blockIdx.x) * kReduceThreads,
             thread = static_cast<int>(threadIdx.x), j = begin + thread;
   if (begin >= job.n) return;
-  // [heads]: maxima with inverted sums, or with what is taken from the scores of a logarithm
+  // [heads]: maxima with inverse sums, or with the value to subtract from the scores of a logarithm
   auto* whole = reinterpret_cast<SoftmaxPart*>(shared_memory());
   const bool plain = job.reduction == HeadReduction::kSum,
              logarithms = job.reduction == HeadReduction::kMaxOfLogSoftmax;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(const HeadScore
   job.out[j] = out;
 }
 
-/// What heads give to some slots.
+/// The mass of some slots, by head.
 struct SlotMassView {
   HeadScoresView scores;
   const std::int32_t* slots;

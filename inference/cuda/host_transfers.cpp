@@ -8,7 +8,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// Makes `device` the current device, on which streams and events are made.  Returns it.
+/// Makes `device` the current device, for the creation of streams and events.  Returns it.
 int chosen(int device) {
   check(cudaSetDevice(device), "choosing the device");
   return device;

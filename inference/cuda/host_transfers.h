@@ -12,7 +12,7 @@
 
 namespace turnbench::cuda {
 
-/// Copies between host and device memory that overlap with computation: in a stream of their own,
+/// Copies between host and device memory that overlap with computation: in a separate stream,
 /// through a ring of pinned buffers.  The host fills or empties one buffer while earlier buffers
 /// are copied.
 ///
@@ -32,30 +32,30 @@ class HostTransfers {
   HostTransfers(const HostTransfers&) = delete;
   HostTransfers& operator=(const HostTransfers&) = delete;
 
-  /// Copies to device memory.  The data is complete for work that a stream gets after
-  /// `order_before`, and for everybody after `synchronize`.  from: any host memory; it may change
+  /// Copies to device memory.  The data is complete for work that a stream receives after
+  /// `order_before`, and for all work after `synchronize`. from: any host memory; it may change
   /// after the call.
   void to_device(void* to, std::span<const std::byte> from);
   /// The same for `bytes` bytes that `fill` writes to the pinned buffers, piece by piece in
   /// ascending order; pieces begin at multiples of kBufferBytes.  All calls of `fill` are made
   /// before this returns. `fill` must not call transfers.
   void to_device(void* to, std::size_t bytes, const Fill& fill);
-  /// Copies from device memory.  Work that a stream gets after `order_before` may overwrite it. The
-  /// data is complete after `synchronize`; until then, `to` must stay valid and nobody else may
-  /// access it.
+  /// Copies from device memory.  Work that a stream receives after `order_before` may overwrite the
+  /// source.  The data is complete after `synchronize`; until then, `to` must stay valid and must
+  /// not be accessed.
   void to_host(std::span<std::byte> to, const void* from);
 
-  /// Makes later transfers wait for all work that is in `stream` so far.
+  /// Makes later transfers wait for all work submitted to `stream` so far.
   void order_after(cudaStream_t stream);
   /// Makes later work of `stream` wait for all transfers so far.
   void order_before(cudaStream_t stream);
   /// Returns when all transfers so far are complete.
   void synchronize();
 
-  /// Returns when no transfer is on its way to `host`, so that the host may read it.
+  /// Blocks until no transfer to `host` is pending, so that the host may read it.
   void settle(std::span<const std::byte> host);
 
-  /// Bytes of pinned memory held now; 0 before the first transfer.
+  /// Current size of pinned memory, in bytes; 0 before the first transfer.
   std::size_t bytes() const;
 
  private:

@@ -9,8 +9,7 @@
 
 namespace turnbench::cuda {
 
-/// Prints a line to stderr if it lives for at least `delay`; while it lives, as soon as that is
-/// certain.
+/// Prints a line to stderr once it has existed for `delay`.
 class SlowNotice {
  public:
   SlowNotice(const char* line, std::chrono::nanoseconds delay);
@@ -30,11 +29,11 @@ class SlowNotice {
 };
 
 /// The kernels that have been launched.  The first launch of a kernel loads the code of its
-/// translation unit; if that has only PTX for the device, the driver compiles all of it first,
+/// translation unit; if this contains only PTX for the device, the driver compiles all of it first,
 /// which may take a minute.
 class KernelLoads {
  public:
-  /// To be kept during a launch; null if this kernel has been launched before.
+  /// The notice to keep during a launch; null if this kernel has been launched before.
   std::unique_ptr<SlowNotice> notice_for(const void* kernel);
   void set_delay(std::chrono::nanoseconds delay) { delay_ = delay; }
 

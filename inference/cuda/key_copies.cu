@@ -13,11 +13,11 @@ namespace {
 
 constexpr int kKeyThreads = 256, kKeyWarps = kKeyThreads / kWarp;
 constexpr int kValueThreads = 64;
-constexpr int kSideTokens = 32;  // of a tile that is transposed, and as many dimensions
+constexpr int kSideTokens = 32;  // side of a transposed tile, in tokens and in dimensions
 
 struct FloatKeys {
   SlotRange slots;
-  std::size_t offset;  ///< of the kind of keys in a page
+  std::size_t offset;  ///< offset of this kind of keys in a page
   float* out;
   std::int64_t stride;
 };
@@ -44,7 +44,7 @@ __device__ void widen_key(const FloatKeys& job, int slot) {
     to[d] = to_float(from[d]);
 }
 
-/// Grid: (slots / kKeyWarps, jobs); a warp takes a slot.
+/// Grid: (slots / kKeyWarps, jobs); one warp per slot.
 __global__ void __launch_bounds__(kKeyThreads) widen_keys(const FloatKeys* jobs) {
   const FloatKeys job = jobs[blockIdx.y];
   const int slot = job.slots.first + static_cast<int>(blockIdx.x) * kKeyWarps +
@@ -80,7 +80,7 @@ __device__ void transpose_slots(const TransposedKeys& job, int begin) {
       if (slot >= job.slots.first && slot < job.slots.end && d < width)
         columns[d * job.stride + slot - job.first_column] = tile[column * (kSideTokens + 1) + r];
     }
-    __syncthreads();  // before the next dimensions come
+    __syncthreads();  // before the next dimensions are loaded
   }
 }
 
@@ -107,7 +107,7 @@ __device__ void sum_dimension(const SummedValues& job, int d) {
   if (job.mean != nullptr) job.mean[d] = static_cast<float>(sum / job.tokens);
 }
 
-/// Grid: (dimensions / kValueThreads, jobs); a thread takes a dimension.
+/// Grid: (dimensions / kValueThreads, jobs); one thread per dimension.
 __global__ void __launch_bounds__(kValueThreads) sum_values(const SummedValues* jobs) {
   const SummedValues job = jobs[blockIdx.y];
   const int d = static_cast<int>(blockIdx.x) * kValueThreads + static_cast<int>(threadIdx.x);

@@ -1,4 +1,4 @@
-// Keys that are computed out of a factorisation.
+// Keys that are computed from a factorization.
 
 #include <algorithm>
 #include <vector>
@@ -11,9 +11,9 @@
 namespace turnbench::cuda {
 namespace {
 
-constexpr int kRebuildThreads = 64, kRebuiltTogether = 8;  // keys of a block
+constexpr int kRebuildThreads = 64, kRebuiltTogether = 8;  // keys per block
 
-/// A key that is rebuilt: where it comes from, and where it goes.
+/// A key to rebuild: its source and its destination.
 struct RebuiltKey {
   std::int32_t row, slot, position;
 };
@@ -30,7 +30,7 @@ struct RebuiltKeys {
   std::int64_t cos_stride, sin_stride;
 };
 
-/// A thread takes the pairs of dimensions that RoPE rotates.
+/// A thread computes pairs of dimensions that RoPE rotates.
 template <typename T>
 __device__ void rebuild_some(const RebuiltKeys& job, int first) {
   auto* rows = reinterpret_cast<float*>(shared_memory());  // [kRebuiltTogether, rank]

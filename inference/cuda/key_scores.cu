@@ -8,7 +8,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// Keys in pages; some rows may have none.
+/// Keys in pages; some rows may have no key.
 template <typename T>
 struct PagedKeys {
   ScoredHeads heads;
@@ -33,7 +33,7 @@ struct PagedKeys {
 
 void score_keys(Context& context, float scale, std::span<const KeyScoreJob> jobs) {
   context.begin();
-  std::vector<std::span<const std::byte>> tables;  // the pages of all jobs, then their slots
+  std::vector<std::span<const std::byte>> tables;  // the pages of all jobs, followed by their slots
   for (const KeyScoreJob& job : jobs) {
     check_on_device(*job.set);
     tables.push_back(std::as_bytes(job.set->page_indices()));

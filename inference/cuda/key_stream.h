@@ -38,10 +38,10 @@ struct PatternRows {
 };
 
 /// The keys that a block of 64 rows of a patterned head reads: the union over its rows (see
-/// pattern_keys), ascending, in tiles of 64.  One warp makes them from a state in shared memory. It
-/// works in rounds.  In a round each lane has one run of consecutive keys, and the vertical columns
-/// between the previous run and its own.  Only the keys of a tile are ever listed, so the work is
-/// linear in the number of keys read.
+/// pattern_keys), ascending, in tiles of 64.  One warp generates them from a state in shared
+/// memory, in rounds.  In a round each lane has one run of consecutive keys, and the vertical
+/// columns between the previous run and its own.  Only the keys of a tile are ever listed, so the
+/// work is linear in the number of keys read.
 class KeyStream {
  public:
   /// Begins the stream of a task.  Must be called by all lanes of one warp.
@@ -100,7 +100,7 @@ class KeyStream {
  private:
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-  /// The first index of an ascending list whose value is at least `wanted`.
+  /// The first index of an ascending list with a value of at least `wanted`.
   __device__ static int lower_bound(const std::int32_t* list, int count, std::int32_t wanted) {
     int low = 0, high = count;
     while (low < high) {
@@ -114,7 +114,7 @@ class KeyStream {
     return low;
   }
 
-  __device__ int slot_of(std::int32_t position) const {  // the first at or after it
+  __device__ int slot_of(std::int32_t position) const {  // the first slot at or after the position
     const SetView& keys = job_->keys;
     return keys.contiguous ? min(position, keys.size) : keys.lower_bound(position);
   }
@@ -123,7 +123,7 @@ class KeyStream {
   __device__ void put(int item, KeyTile& tile, int at) const {
     const PatternView& p = *pattern_;
     const SetView& keys = job_->keys;
-    int source = 0;  // the lane that has it
+    int source = 0;  // the lane with this item
     for (int step = kWarp / 2; step > 0; step /= 2) {
       if (before_[source + step] <= item) source += step;
     }
@@ -135,7 +135,7 @@ class KeyStream {
       position = p.columns[column_[source] + within];
       slot = slot_of(position);
       if (slot >= keys.size || (!keys.contiguous && keys.position(slot) != position)) {
-        position = kEverywhere;  // was evicted
+        position = kEverywhere;  // evicted
         slot = -1;
       }
     } else {
@@ -180,7 +180,7 @@ class KeyStream {
         finished = block_runs(next, begin, end);
         break;
     }
-    // Removes the positions that earlier lanes have, and those that no row sees.
+    // Removes the positions that earlier lanes have, and positions that no row sees.
     std::int32_t before = __shfl_up_sync(0xFFFFFFFF, end, 1);
     if (lane() == 0) before = reached_;
     begin = min(max(begin, max(before, low_)), end_);

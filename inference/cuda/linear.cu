@@ -7,22 +7,23 @@
 namespace turnbench::cuda {
 namespace {
 
-// Few rows: the time is that of reading the weights.  A warp computes kOutputs outputs of all rows:
-// at each step its lanes load 16 consecutive bytes each of every output's weights, some steps
-// before they are used, and multiply them with rows of x that the block's warps share.  A lane adds
-// up its elements in ascending order, then the lanes' sums meet in a tree: the order depends on
-// nothing but the width.
+// Few rows: the time is bound by reading the weights.  A warp computes kOutputs outputs of all
+// rows: at each step its lanes load 16 consecutive bytes each of every output's weights, some steps
+// before they are used, and multiply them with rows of x that the block's warps share.  A lane sums
+// its elements in ascending order, then the lanes' sums are added in a tree: the order depends only
+// on the width.
 
 constexpr int kLinearThreads = 256, kLinearWarps = kLinearThreads / kWarp;
-constexpr std::size_t kMaxShared = std::size_t{200} << 10;  // of a block, for x
+constexpr std::size_t kMaxShared = std::size_t{200} << 10;  // shared memory of a block for x
 
 template <typename T>
 constexpr int kPerLane = 16 / sizeof(T);
 template <typename T>
 constexpr int kPerStep = kWarp * 16 / sizeof(T);
 
-/// How a kernel for so many rows is cut: more of them need more outputs for each load of x, lest
-/// shared memory is what limits, and have room for fewer blocks on a multiprocessor.
+/// Partition of a kernel for a number of rows: with more rows, each load of x must serve more
+/// outputs, so that shared memory does not become the bottleneck, and fewer blocks fit on a
+/// multiprocessor.
 struct Cut {
   int outputs, ahead, blocks;
 };
@@ -37,14 +38,14 @@ struct FewRows {
   const float* x;
   std::size_t ldx;
   int rows, out, in;
-  int steps, chunk;  // of a row, and of what shared memory holds of x: multiples of `ahead`
+  int steps, chunk;  // of a row, and of the part of x in shared memory: multiples of `ahead`
   const std::byte* weights;
   const float* bias;
   float* y;
   std::size_t ldy;
 };
 
-/// What a lane takes of one output's weights at a step, as it lies in memory.
+/// The weights of one output that a lane loads per step, as raw bits.
 using Bits = Vector<std::uint32_t, 4>;
 
 /// Elements [i, ...) of a row, zeros past the end.
@@ -74,8 +75,8 @@ __device__ void widen(const Bits& bits, float (&out)[kPerLane<T>]) {
   }
 }
 
-/// Columns of steps [begin, end) of x to shared memory, [step][kRows][kPerLane / 4][lane][4]: the
-/// lanes' loads of four floats then lie side by side.  Zeros where x ends.
+/// Copies columns of steps [begin, end) of x to shared memory, [step][kRows][kPerLane /
+/// 4][lane][4], so that the lanes' loads of four floats are contiguous.  Zeros beyond the end of x.
 template <typename T, int kRows>
 __device__ void stage(const FewRows& p, int begin, int end, float* shared) {
   const int count = (end - begin) * kPerStep<T>;
@@ -90,7 +91,7 @@ __device__ void stage(const FewRows& p, int begin, int end, float* shared) {
   }
 }
 
-/// The products of what a lane holds of kOutputs outputs with what it reads of kRows rows.
+/// The products of a lane's weights for kOutputs outputs with its elements of kRows rows.
 template <typename T, int kOutputs, int kRows>
 __device__ void multiply_step(const Bits (&w)[kOutputs], const float* x,
                               float (&sum)[kOutputs][kRows]) {
@@ -111,22 +112,22 @@ __device__ void multiply_step(const Bits (&w)[kOutputs], const float* x,
   }
 }
 
-/// The weights that a warp loads ahead of their use: step after step of kOutputs outputs, then of
-/// the outputs one grid further on.
+/// The weights that a warp loads ahead of their use: step by step for kOutputs outputs, then for
+/// the outputs one grid size further on.
 template <typename T, int kOutputs, int kAhead, bool kAligned>
 struct WeightStream {
   const FewRows& p;
-  const T* row[kOutputs];  ///< where the weights of each output begin
+  const T* row[kOutputs];  ///< begin of each output's weights
   int first_output;        ///< of the block
   int step = 0;
-  Bits bits[kAhead][kOutputs];  ///< what the lane has loaded, by step and output
+  Bits bits[kAhead][kOutputs];  ///< loaded by the lane, by step and output
 
   __device__ WeightStream(const FewRows& problem, int first) : p(problem), first_output(first) {
     find_rows();
   }
   __device__ void find_rows() {
 #pragma unroll
-    for (int o = 0; o < kOutputs; ++o) {  // past the end: any that exists
+    for (int o = 0; o < kOutputs; ++o) {  // beyond the end: any existing output
       const int warp = static_cast<int>(threadIdx.x) / kWarp;
       const int output = min(first_output + warp * kOutputs + o, p.out - 1);
       row[o] = reinterpret_cast<const T*>(p.weights) + static_cast<std::size_t>(output) * p.in;
@@ -142,7 +143,7 @@ struct WeightStream {
           load_weights<kAligned>(row[o], (step + a) * kPerStep<T> + lane * kPerLane<T>, in);
     }
   }
-  /// Goes on by kAhead steps; after the last step to the outputs `stride` further on.
+  /// Advances by kAhead steps; after the last step to the outputs `stride` further on.
   __device__ void advance(int stride) {
     step += kAhead;
     if (step < p.steps) return;
@@ -152,7 +153,7 @@ struct WeightStream {
   }
 };
 
-/// A block computes kLinearWarps * kOutputs outputs at a time, then those one grid further on.
+/// A block computes kLinearWarps * kOutputs outputs at a time, then those one grid size further on.
 template <typename T, int kRows, bool kAligned>
 __global__ void __launch_bounds__(kLinearThreads, cut_for(kRows, kAligned).blocks)
     few_rows(FewRows p) {
@@ -239,7 +240,7 @@ void run_few_rows(Context& context, const FewRows& p) {
   return launch_few_rows<T, 8, true>(context, p);
 }
 
-// Many rows: blocks (row, part of its columns), a thread for each four elements.
+// Many rows: blocks (row, part of its columns), one thread per four elements.
 
 dim3 linear_grid(std::size_t rows, std::size_t width) {
   constexpr std::size_t kPerBlock = kLinearThreads * kQuad;
@@ -271,7 +272,7 @@ __global__ void add_bias(float* y, std::size_t ldy, std::size_t width, const flo
   store_quad<kAligned>(row, i, width, values);
 }
 
-/// All rows, a few at a time.
+/// Computes all rows, a few at a time.
 void linear_by_few_rows(Context& context, MatrixView<const float> x, const Weights& w,
                         const float* bias, MatrixView<float> y) {
   for (std::int64_t first = 0; first < x.rows; first += kFewRows) {
@@ -289,7 +290,7 @@ void linear_by_few_rows(Context& context, MatrixView<const float> x, const Weigh
   }
 }
 
-/// Without bias; false if the library has no algorithm.
+/// Computes the product without bias; returns false if the library has no algorithm.
 bool linear_by_library(Context& context, Gemm& gemm, MatrixView<const float> x, const Weights& w,
                        MatrixView<float> y) {
   bool done = false;

@@ -21,17 +21,16 @@ struct Weights {
 /// reads every weight once; those with more rows by cuBLASLt on the tensor cores.
 constexpr std::int64_t kFewRows = 8;
 
-/// y[r, o] = bias[o] + sum_i x[r, i] w[o, i], all in device memory.  x: [rows, in]; bias: [out] or
-/// null; y: [rows, out].  With at most kFewRows rows, the order of a row's sums does not depend on
-/// their number.  With more rows, x is rounded to the type of the weights and sums are float32;
-/// where cuBLASLt has no algorithm, the kernel for few rows computes some rows at a time in
+/// y[r, o] = bias[o] + sum_i x[r, i] w[o, i], all in device memory. x: [rows, in]; bias: [out] or
+/// null; y: [rows, out].  With at most kFewRows rows, the summation order of a row does not depend
+/// on the number of rows.  With more rows, x is rounded to the type of the weights and sums are
+/// float32; if cuBLASLt has no algorithm, the kernel for few rows computes some rows at a time in
 /// float32.
 void linear(Context& context, Gemm& gemm, MatrixView<const float> x, const Weights& w,
             const float* bias, MatrixView<float> y);
 
-/// The number of blocks for `pieces` > 0 pieces of equal work, of which `resident` blocks run at
-/// the same time: as few as take the same number of rounds, so that no block waits for a last one
-/// that has a piece more.
+/// The number of blocks for `pieces` > 0 pieces of equal work, if `resident` blocks run at the same
+/// time: the smallest number with the same number of rounds, so that the work is balanced.
 int equal_shares(int pieces, int resident);
 
 }  // namespace turnbench::cuda

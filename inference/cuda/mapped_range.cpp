@@ -10,9 +10,9 @@ namespace turnbench::cuda {
 namespace {
 
 constexpr unsigned kVirtualMemoryVersion =
-    10020;  // of the driver that introduced virtual memory management
+    10020;  // driver version that introduced virtual memory management
 
-/// Looks up a function of the driver.  False if it has none of this name.
+/// Looks up a function of the driver.  Returns false if it does not exist.
 template <typename Function>
 bool look_up(const char* name, Function& out) {
   void* found = nullptr;
@@ -28,7 +28,7 @@ bool look_up(const char* name, Function& out) {
   return found != nullptr;
 }
 
-/// Results of the driver are numbered as the runtime's errors.
+/// Results of the driver have the same numbers as the runtime's errors.
 void check_driver(CUresult result, const char* what) {
   check(static_cast<cudaError_t>(result), what);
 }

@@ -8,26 +8,25 @@
 namespace turnbench::cuda {
 
 /// CUDA's virtual memory management on one device.  It is part of the driver, whose functions are
-/// looked up when the program runs: no library of the driver is linked, and a program without a
-/// driver starts.
+/// looked up at run time: the program does not link a driver library, and starts without a driver.
 class VirtualMemory {
  public:
   /// @throws Error (runtime) if the device or its driver has no virtual memory management.
   explicit VirtualMemory(int device);
 
   int device() const { return device_; }
-  /// Of memory that is mapped, in bytes.
+  /// Granularity of mapped memory, in bytes.
   std::size_t granularity() const { return granularity_; }
-  /// The least multiple of the granularity that is at least `bytes`.
+  /// `bytes`, rounded up to a multiple of the granularity.
   std::size_t whole(std::size_t bytes) const {
     return (bytes + granularity_ - 1) / granularity_ * granularity_;
   }
 
   CUdeviceptr reserve(std::size_t bytes) const;
-  /// Maps memory to reserved addresses and makes it accessible to the device.  False if it does not
-  /// fit.
+  /// Maps memory to reserved addresses and makes it accessible to the device.  Returns false if it
+  /// does not fit.
   bool map(CUdeviceptr address, std::size_t bytes) const;
-  /// Unmaps all that one call of `map` mapped, and frees the memory.
+  /// Unmaps the memory of one call of `map`, and frees it.
   CUresult unmap(CUdeviceptr address, std::size_t bytes) const;
   CUresult free(CUdeviceptr address, std::size_t bytes) const;
 
@@ -49,7 +48,7 @@ class VirtualMemory {
   decltype(&cuMemUnmap) unmap_ = nullptr;
 };
 
-/// A range of device addresses, to the front of which memory is mapped piece by piece.
+/// A range of device addresses; memory is mapped piece by piece from its begin.
 class MappedRange {
  public:
   /// Reserves addresses for `bytes` bytes.  memory: must outlive the range.
@@ -62,8 +61,8 @@ class MappedRange {
   std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }
   std::size_t mapped() const { return mapped_; }  ///< bytes
 
-  /// Maps `bytes` bytes, a multiple of the granularity, behind those that are mapped.  False if
-  /// they do not fit: into the range, or into the device's memory beside its reserve (see
+  /// Maps `bytes` bytes, a multiple of the granularity, after the mapped ones.  Returns false if
+  /// they do not fit into the range, or into the device's memory with its reserve (see
   /// allocate_device).
   bool extend(std::size_t bytes);
   /// True if a piece begins at byte `bytes` or later.
@@ -75,7 +74,7 @@ class MappedRange {
   const VirtualMemory& memory_;
   CUdeviceptr address_;
   std::size_t reserved_, mapped_ = 0;
-  std::vector<std::size_t> pieces_;  // their sizes
+  std::vector<std::size_t> pieces_;  // sizes of the mapped pieces
 };
 
 }  // namespace turnbench::cuda

@@ -21,8 +21,8 @@ struct NearestTask {
   std::uint8_t* out;
 };
 
-/// Grid: (vectors / 32, jobs).  A lane takes a centroid c of a tile in shared memory, a warp some
-/// vectors v, of which v . c - |c|^2 / 2 is greatest for the nearest.
+/// Grid: (vectors / 32, jobs).  Each lane has a centroid c of a tile in shared memory, each warp
+/// some vectors v; v . c - |c|^2 / 2 is maximal for the nearest centroid.
 __global__ void __launch_bounds__(kNearestThreads) find_nearest(const NearestTask* tasks) {
   const NearestTask task = tasks[blockIdx.y];
   const int warp = static_cast<int>(threadIdx.x) / kWarp,
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kNearestThreads) find_nearest(const NearestTas
     vectors[v] = task.vectors + min(first + v, task.rows - 1) * task.stride;
   }
   for (int c0 = 0; c0 < task.count; c0 += kWarp) {
-    __syncthreads();  // the tile before has been used
+    __syncthreads();  // the previous tile has been used
     const int count = min(kWarp, task.count - c0);
     for (int c = warp; c < count; c += kNearestWarps) {
       for (int d = lane; d < task.dim; d += kWarp)

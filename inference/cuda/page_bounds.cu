@@ -1,4 +1,4 @@
-// Bounds of the keys of pages of any length, and their scores.
+// Bounds of the keys of pages of any length, and the pages' scores.
 
 #include <algorithm>
 #include <vector>
@@ -17,7 +17,7 @@ constexpr int kBoundThreads = 256, kBoundWarps = kBoundThreads / kWarp;
 struct BoundedPages {
   SlotRange slots;  ///< from the first slot of a page on
   PageBounds bounds;
-  int first_page;  ///< of the bounds
+  int first_page;  ///< index in the bounds
 };
 
 template <typename T>
@@ -39,7 +39,7 @@ __device__ void bound_page(const BoundedPages& job, int page) {
   }
 }
 
-/// Grid: (pages / kBoundWarps, jobs); a warp takes a page.
+/// Grid: (pages / kBoundWarps, jobs); one warp per page.
 __global__ void __launch_bounds__(kBoundThreads) bound_pages(const BoundedPages* jobs) {
   const BoundedPages job = jobs[blockIdx.y];
   const int page = job.slots.first / job.bounds.page_tokens +
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kBoundThreads) bound_pages(const BoundedPages*
   }
 }
 
-/// Bounds of pages: of the products with both the greater one.
+/// Bounds of pages: the score uses the greater of the products with both bounds.
 template <typename T>
 struct BoundRows {
   ScoredHeads heads;

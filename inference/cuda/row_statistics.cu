@@ -1,5 +1,6 @@
-// Attention probabilities of some rows, and their sums along columns and diagonals.  Rows are taken
-// in strips of 64, whose probabilities [64][slots] are all that exists of them at a time.
+// Attention probabilities of some rows, and their sums along columns and diagonals.  Rows are
+// processed in strips of 64; only the probabilities [64][slots] of the current strips are in
+// memory.
 
 #include <algorithm>
 #include <cassert>
@@ -12,8 +13,9 @@ namespace turnbench::cuda {
 namespace {
 
 constexpr int kSoftmaxThreads = 512, kSumThreads = 256;
-constexpr int kRowsAtOnce = 256;                  // of row_probabilities
-constexpr std::size_t kWaveFloats = 32ull << 20;  // probabilities that add_line_mass holds, about
+constexpr int kRowsAtOnce = 256;  // for row_probabilities
+// Approximate number of probabilities in memory during add_line_mass.
+constexpr std::size_t kWaveFloats = 32ull << 20;
 
 /// Up to 64 rows of one query head over one set; everything in device memory.
 struct Strip {
@@ -22,17 +24,17 @@ struct Strip {
   std::size_t q_stride;
   const std::int32_t* positions;
   int rows, window;
-  bool rounded;                  ///< queries, to the keys' type
-  std::int32_t least, greatest;  ///< of the positions
+  bool rounded;                  ///< queries are rounded to the keys' type
+  std::int32_t least, greatest;  ///< range of the positions
   int seen;                      ///< slots at or before `greatest`
   float* cells;                  ///< [rows][ld]: scores, then probabilities
   std::size_t ld;
 
-  // Of sums; null if there are none.
+  // The sums; null if not computed.
   float *vertical, *slash;
   int distances;                ///< of `slash`
   const std::int32_t* slot_at;  ///< 1 + the slot of a position below `positions_end`, 0 for none;
-  std::int32_t positions_end;   ///< null where slots are positions
+  std::int32_t positions_end;   ///< null if slots are positions
 };
 
 /// Grid: (tiles of 64 keys, strips).  Scores of all pairs of tiles that some row sees.
@@ -60,9 +62,9 @@ __global__ void __launch_bounds__(kScoreThreads) strip_scores(const Strip* strip
   }
 }
 
-/// Grid: (rows, strips); a block makes probabilities of one row's scores and writes the whole row.
-/// A warp takes every 16th tile of 64 slots and adds its 64 weights in the CPU's tree, the tiles'
-/// sums in double precision; then the warps' sums are added in order.
+/// Grid: (rows, strips); a block computes the probabilities of one row from its scores and writes
+/// the whole row.  A warp processes every 16th tile of 64 slots and adds its 64 weights in the
+/// CPU's tree, the tiles' sums in double precision; then the warps' sums are added in order.
 __global__ void __launch_bounds__(kSoftmaxThreads) softmax(const Strip* strips, float scale) {
   constexpr int kWarps = kSoftmaxThreads / kWarp;
   const Strip& strip = strips[blockIdx.y];
@@ -143,7 +145,7 @@ __global__ void __launch_bounds__(kSumThreads) add_slash(const Strip* strips) {
   strip.slash[distance] = sum;
 }
 
-/// slot_at[position] = slot + 1; a thread for each slot.
+/// slot_at[position] = slot + 1; one thread per slot.
 __global__ void __launch_bounds__(kSumThreads) map_positions(SetView keys, std::int32_t* slot_at) {
   const int slot = static_cast<int>(blockIdx.x * kSumThreads + threadIdx.x);
   if (slot < keys.size) slot_at[keys.position(slot)] = slot + 1;
@@ -157,7 +159,8 @@ std::size_t padded(int slots) {
   return static_cast<std::size_t>(slots + kPageTokens - 1) / kPageTokens * kPageTokens;
 }
 
-/// The rows [first, first + rows) of positions on the host, to be found at `device`.
+/// Sets the rows [first, first + rows) of a strip; `positions` are on the host, and will be at
+/// `device`.
 void set_rows(Strip& strip, const KvHeadCache& keys, const std::int32_t* positions,
               const std::int32_t* device, int first, int rows) {
   const auto [least, greatest] = std::minmax_element(positions + first, positions + first + rows);
@@ -168,7 +171,7 @@ void set_rows(Strip& strip, const KvHeadCache& keys, const std::int32_t* positio
   strip.seen = keys.lower_bound(*greatest + 1);
 }
 
-/// Leaves probabilities in the cells of strips of one dtype; returns them in device memory.
+/// Computes probabilities in the cells of strips of one dtype; returns the strips in device memory.
 const Strip* probabilities(Context& context, float scale, const std::vector<Strip>& strips) {
   int seen = 0, head_dim = 0;
   for (const Strip& strip : strips) {
@@ -195,7 +198,7 @@ void copy_matrix(Context& context, MatrixView<const float> from, MatrixView<floa
         "copying rows");
 }
 
-/// A LineMassJob on the device: what its strips have in common, and its sums.
+/// A LineMassJob on the device: the data that its strips share, and its sums.
 struct Mass {
   const LineMassJob* job;
   Strip strip = {};
@@ -238,7 +241,7 @@ Mass make_mass(Context& context, const LineMassJob& job) {
   return mass;
 }
 
-/// Adds the rows of jobs of one dtype, a strip of each head at a time.
+/// Adds the rows of jobs of one dtype, one strip of each head at a time.
 void add_wave(Context& context, float scale, std::span<const Mass> wave, float* cells,
               float* queries) {
   int longest = 0;
@@ -319,7 +322,7 @@ void add_line_mass(Context& context, float scale, std::span<const LineMassJob> j
     if (mass.seen > 0) masses.push_back(mass);
   }
   const auto dtype = [](const Mass& mass) { return mass.job->keys->layout().dtype; };
-  // Waves: as many jobs of one dtype as hold about kWaveFloats probabilities.
+  // Waves: as many jobs of one dtype as have about kWaveFloats probabilities in total.
   std::vector<std::span<const Mass>> waves;
   std::size_t max_cells = 0, max_queries = 0;
   for (std::size_t begin = 0; begin < masses.size();) {

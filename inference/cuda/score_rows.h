@@ -1,6 +1,6 @@
 #pragma once
 
-// Scores of the query heads of a group: a warp reads each row once for all of them.
+// Scores of the query heads of a group: a warp reads each row once for all heads.
 
 #include <algorithm>
 #include <vector>
@@ -14,7 +14,7 @@ namespace turnbench::cuda {
 constexpr int kChoiceThreads = 256, kChoiceWarps = kChoiceThreads / kWarp;
 constexpr int kHeadsAtOnce = 8;
 
-/// Query heads and where their scores go.
+/// Query heads, and the destination of their scores.
 struct ScoredHeads {
   const float* q;
   std::int64_t q_stride;

@@ -48,8 +48,8 @@ __device__ Pack<float> load_wide(const T* from) {
   return {{to_float(four.x[0]), to_float(four.x[1]), to_float(four.x[2]), to_float(four.x[3])}};
 }
 
-/// 64 rows in registers, on their way from global to shared memory.  A thread has rows warp + 8 i,
-/// and of each the 4 elements from 4 lane on, for rows longer than 128 also those 128 further on.
+/// 64 rows in registers, between global and shared memory.  A thread has rows warp + 8 i, and of
+/// each row the 4 elements from 4 lane on; for rows longer than 128, also those 128 further on.
 template <int kMaxHeadDim>
 class RowsInFlight {
  public:
@@ -157,7 +157,7 @@ class FloatScores {
   __host__ __device__ static constexpr int pitch_of(int head_dim) {
     return head_dim / 4 % 2 == 0 ? head_dim + 4 : head_dim;
   }
-  /// as_stored(x): what is stored of an element.
+  /// as_stored(x): the stored value of an element.
   template <typename AsStored>
   __device__ void store_rows(const RowsInFlight<kMaxHeadDim>& rows, float* to,
                              const AsStored& as_stored) const {

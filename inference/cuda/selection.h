@@ -7,8 +7,8 @@
 
 namespace turnbench::cuda {
 
-// The operations of Backend that choose tokens, and what they read of keys; see selection_jobs.h.
-// Only what is in host memory by its declaration passes between host and device.
+// The selection operations of Backend, and their reads of keys; see selection_jobs.h.  Only data
+// that is declared to be in host memory is transferred between host and device.
 
 void read_rows(Context& context, std::span<const ReadRowsJob> jobs);
 void update_page_bounds(Context& context, std::span<const PageBoundsJob> jobs);

@@ -9,16 +9,16 @@
 
 namespace turnbench::cuda {
 
-/// @throws Error (runtime) if the pages of a KV set are in host memory, which kernels do not read.
+/// @throws Error (runtime) if the pages of a KV set are in host memory, which kernels cannot read.
 void check_on_device(const KvHeadCache& set);
 
-/// The pages of a set for kernels: pages of the range that begins at `base`, by their indices.
+/// The pages of a set for kernels: indices of pages in the range that begins at `base`.
 struct PageTable {
   const std::byte* base = nullptr;
   const std::uint32_t* indices = nullptr;
   std::uint32_t stride = 0;  ///< of the range, in bytes
 
-  /// @param indices those of the set, or from one of them on, in device memory.
+  /// @param indices indices of the set's pages, from any page on, in device memory.
   static PageTable of(const KvHeadCache& set, const std::uint32_t* indices) {
     return {set.pool()->base(), indices, static_cast<std::uint32_t>(set.pool()->stride())};
   }
@@ -49,7 +49,7 @@ struct SetView {
     return reinterpret_cast<const std::int32_t*>(pages[slot / kPageTokens] +
                                                  layout.position_offset())[slot % kPageTokens];
   }
-  /// The first slot whose position is at least `wanted`; `size` if there is none.
+  /// The first slot with a position of at least `wanted`; `size` if there is none.
   __device__ int lower_bound(std::int32_t wanted) const {
     int low = 0, high = size;
     while (low < high) {

@@ -13,16 +13,17 @@ namespace turnbench::cuda {
 namespace {
 
 constexpr int kTopThreads = 512, kTopWarps = kTopThreads / kWarp;
-constexpr int kBins = 256, kCopies = 8;  // of the counts, so that fewer lanes count in one place
+constexpr int kBins = 256,
+              kCopies = 8;  // copies of the counters, to reduce contention between lanes
 
 struct ScoreList {
   const float* scores;
   int n, k;              ///< k at most n
   std::int32_t* chosen;  ///< [k]
-  std::int32_t* nan;     ///< becomes 1 if there is one
+  std::int32_t* nan;     ///< set to 1 if there is a NaN
 };
 
-/// A number in the order of the scores; -0 and 0 are one.
+/// An unsigned number with the order of the scores; -0 and 0 are equal.
 __device__ std::uint32_t order_of(float x) {
   constexpr std::uint32_t kSign = 0x80000000;
   const auto bits = std::bit_cast<std::uint32_t>(x + 0.0f);
@@ -36,8 +37,8 @@ struct TopShared {
   int left;           ///< its place among the keys with the same upper bits
 };
 
-/// Finds the bin of the k-th greatest key, k = shared.left; by one warp, whose lanes have 8 bins
-/// each, the greatest first.
+/// Finds the bin of the k-th greatest key, k = shared.left.  Executed by one warp, whose lanes have
+/// 8 bins each, the greatest first.
 __device__ void find_bin(TopShared& shared, int lane) {
   constexpr int kPerLane = kBins / kWarp;
   const int last = kBins - 1 - lane * kPerLane;
@@ -47,7 +48,7 @@ __device__ void find_bin(TopShared& shared, int lane) {
     for (int c = 0; c < kCopies; ++c) counts[i] += shared.counts[c][last - i];
     sum += counts[i];
   }
-  int before = sum;  // with this lane's, for now
+  int before = sum;  // includes this lane's for now
   for (int step = 1; step < kWarp; step *= 2) {
     const int other = __shfl_up_sync(0xFFFFFFFF, before, static_cast<unsigned>(step));
     if (lane >= step) before += other;
@@ -62,7 +63,7 @@ __device__ void find_bin(TopShared& shared, int lane) {
   shared.left = left - before;
 }
 
-/// The number of set predicates of the threads before this one; `all` becomes that of the block.
+/// The number of true predicates in preceding threads; `all` becomes the number in the block.
 __device__ int rank_in_block(TopShared& shared, bool predicate, int& all) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp,
             warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -75,7 +76,7 @@ __device__ int rank_in_block(TopShared& shared, bool predicate, int& all) {
     if (w < warp) rank += shared.of_warps[w];
     all += shared.of_warps[w];
   }
-  __syncthreads();  // before the next ranks come
+  __syncthreads();  // before the next ranks are computed
   return rank;
 }
 
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(kTopThreads) choose_greatest(const ScoreList* 
   }
   const std::uint32_t kth = shared.key;
   const int equals = shared.left;
-  int chosen = 0, seen = 0;  // and of the equals
+  int chosen = 0, seen = 0;  // seen: keys equal to the k-th greatest
   for (int begin = 0; begin < list.n && chosen < list.k; begin += kTopThreads) {
     const int i = begin + thread;
     const std::uint32_t key = i < list.n ? order_of(list.scores[i]) : 0;
@@ -134,7 +135,7 @@ void top_k(Context& context, std::span<const TopKJob> jobs) {
     lists.push_back({job.scores.data(), n, k, nullptr, nullptr});
     wanted += static_cast<std::size_t>(k);
   }
-  // One array of whether there are NaNs, and then of what is chosen.
+  // One array with the NaN flags, followed by the selected indices.
   auto* device = context.scratch<std::int32_t>(jobs.size() + wanted);
   context.zero(device, jobs.size() * sizeof(std::int32_t));
   std::int32_t *nan = device, *chosen = device + jobs.size();

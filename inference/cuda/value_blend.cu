@@ -1,4 +1,4 @@
-// What attention is blended and merged with.
+// Blending and merging of attention outputs.
 
 #include <algorithm>
 #include <vector>
@@ -38,7 +38,7 @@ struct MergedRows {
   int rows, heads, dim;
 };
 
-/// Grid: (rows, jobs); a warp takes heads in turns.
+/// Grid: (rows, jobs); a warp processes heads round-robin.
 __global__ void __launch_bounds__(kBlendThreads) merge_rows(const MergedRows* jobs) {
   const MergedRows job = jobs[blockIdx.y];
   const int row = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x),

@@ -25,8 +25,8 @@ __host__ __device__ inline bool is_aligned(const void* data, std::size_t bytes) 
   return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
 
-/// Elements that a thread of the elementwise kernels takes at a time.  They belong to one thread
-/// also if addresses do not allow vector loads, so that alignment does not change sums.
+/// Number of elements that a thread of the elementwise kernels processes at a time.  They belong to
+/// one thread even if addresses do not allow vector loads, so that alignment does not change sums.
 constexpr int kQuad = 4;
 
 /// True if a row, or all rows of a matrix, can be accessed by aligned vectors of four floats.

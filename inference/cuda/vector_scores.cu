@@ -1,4 +1,4 @@
-// Scores of vectors that stand for several tokens each.
+// Scores of vectors that each represent several tokens.
 
 #include <vector>
 

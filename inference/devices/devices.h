@@ -17,7 +17,7 @@ struct Device {
 };
 
 /// Parses `auto`, `cpu`, `cuda`, `cuda:N`, or `cuda:N,M,...` for a model whose stages are on these
-/// cards in this order.  `auto` is the CPU, because the CUDA kernels have never run on a card.
+/// devices in this order.  `auto` is the CPU, because the CUDA kernels have never run on a GPU.
 /// @throws Error (input), with `place` in the message, for anything else and for missing devices.
 std::vector<Device> parse_devices(const std::string& text, const std::string& place);
 
@@ -31,7 +31,7 @@ std::size_t scratch_bytes_of(const Device& device, int threads, const ModelConfi
 /// The descriptions of the backends, on one line.
 std::string description_of(std::span<const std::unique_ptr<Backend>> backends);
 
-/// What `doctor` prints about CUDA on this machine.
+/// The output of `doctor` about CUDA on this machine.
 std::string cuda_description();
 
 }  // namespace turnbench

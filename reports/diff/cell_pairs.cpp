@@ -15,7 +15,7 @@ bool is_constant(const std::vector<Cell>& cells, Label label) {
                      [&](const Cell& cell) { return cell.*label == cells.front().*label; });
 }
 
-/// Cells by place, those of one place in table order.
+/// Cells by place; cells of the same place in table order.
 using Places = std::map<Place, std::vector<const Cell*>>;
 
 Places places_of(const std::vector<const Cell*>& cells, const std::vector<Label>& labels,

@@ -33,12 +33,12 @@ void add_card(ProtocolFields& out, const Cell& cell) {
   if (card.is_object()) {
     add_json(out, "", card);
   } else {
-    out.emplace_back("card", cell.protocol);  // of a damaged one its hash
+    out.emplace_back("card", cell.protocol);  // hash of a damaged card
   }
 }
 
-/// "snapkv:budget=64,window=8" -> method: snapkv, method.budget: 64, method.window: 8.  Of composed
-/// methods the settings are named by method too, "method.snapkv.window".
+/// "snapkv:budget=64,window=8" -> method: snapkv, method.budget: 64, method.window: 8.  For
+/// composed methods the names of settings contain the method: "method.snapkv.window".
 void add_method(ProtocolFields& out, const std::string& name, std::string_view canonical) {
   const std::string_view beside = method_in(canonical);
   if (!beside.empty()) canonical = canonical.substr(0, canonical.find(beside));

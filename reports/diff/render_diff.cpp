@@ -56,7 +56,7 @@ std::string protocol_markdown(const RunDiff& diff, bool all_fields) {
   return out + "\n";
 }
 
-/// The labels that tell the pairs apart, and the method.
+/// The labels that distinguish the pairs, and the method.
 std::vector<CellLabel> shown_labels(const RunDiff& diff) {
   std::vector<CellLabel> out;
   for (const CellLabel& label : kCellLabels) {

@@ -6,11 +6,11 @@
 
 namespace turnbench {
 
-/// The first field in which the protocols part, or with `all_fields` every field, and a table of
-/// the cells that differ.
+/// The first field in which the protocols differ, or with `all_fields` every such field, and a
+/// table of the cells that differ.
 std::string render_diff_markdown(const RunDiff& diff, bool all_fields);
 
-/// Every field and every pair of cells.
+/// All fields and all pairs of cells.
 std::string render_diff_json(const RunDiff& diff);
 
 }  // namespace turnbench

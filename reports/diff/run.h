@@ -6,7 +6,7 @@
 
 namespace turnbench {
 
-/// One experiment of a store, as a side of a comparison.
+/// One experiment of a store, as one side of a comparison.
 struct Run {
   const Store* store = nullptr;
   std::string experiment;

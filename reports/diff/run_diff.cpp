@@ -15,11 +15,11 @@ namespace {
 
 /// The dialogues that two datasets have in common.
 struct CommonDialogues {
-  std::shared_ptr<const Population> population;  ///< those with the same id and content
-  std::set<std::string> other_content;           ///< those with the same id alone
+  std::shared_ptr<const Population> population;  ///< dialogues with the same id and content
+  std::set<std::string> other_content;           ///< dialogues with the same id but other content
 };
 
-/// Those of each pair of datasets, read once.
+/// The common dialogues of each pair of datasets, read once.
 class Dialogues {
  public:
   Dialogues(const Run& first, const Run& second) : first_(first), second_(second) {}
@@ -49,7 +49,7 @@ class Dialogues {
   std::map<std::pair<std::string, std::string>, CommonDialogues> known_;
 };
 
-/// The values of dialogues in common, numbered as `common` numbers them.
+/// The values of the common dialogues, numbered as in `common`.
 Stratum restricted(const Stratum& all, const std::shared_ptr<const Population>& common) {
   Stratum out = all;
   out.population = common;
@@ -64,7 +64,7 @@ Stratum restricted(const Stratum& all, const std::shared_ptr<const Population>& 
   return out;
 }
 
-/// Leaves only the turns that both have.
+/// Keeps only the turns that both have.
 void leave_common_turns(Stratum& first, Stratum& second) {
   const auto place = [](const TurnValue& t) { return std::tuple(t.dialogue, t.turn); };
   const auto leave = [&](Stratum& of, const std::vector<TurnValue>& others) {
@@ -82,7 +82,7 @@ bool same_value(const Record::NamedValue& a, const Record::NamedValue& b) {
   return a.name == b.name && a.value == b.value;
 }
 
-/// Names of the counters that two turns do not share.
+/// Names of the counters in which two turns differ.
 std::set<std::string> different_counters(const Store::TurnResult& first,
                                          const Store::TurnResult& second) {
   std::set<std::string> out;
@@ -98,7 +98,7 @@ std::set<std::string> different_counters(const Store::TurnResult& first,
   return out;
 }
 
-/// Counts what differs between the records of two cells.
+/// Counts the differences between the records of two cells.
 void compare_records(const Run& first, const Run& second, const CommonDialogues& common,
                      CellPair& out) {
   std::set<std::string> ours, theirs, compared, other_content, counters;  // dialogues; names
@@ -132,7 +132,8 @@ void compare_records(const Run& first, const Run& second, const CommonDialogues&
 std::vector<FieldDifference> protocol_differences(const RunDiff& diff) {
   std::vector<std::string> order;
   std::map<std::string, FieldDifference> by_name;
-  std::map<std::pair<const Store*, std::string>, ProtocolFields> known;  // a cell in several pairs
+  // A cell may be in several pairs.
+  std::map<std::pair<const Store*, std::string>, ProtocolFields> known;
   const auto fields_of = [&](const Run& run, const Cell& cell) -> const ProtocolFields& {
     const auto [found, is_new] = known.try_emplace({run.store, cell.key});
     if (is_new) found->second = protocol_fields(*run.store, cell);

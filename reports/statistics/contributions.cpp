@@ -7,7 +7,7 @@
 namespace turnbench {
 namespace {
 
-/// Adds up strata: first the sums of each, then, when their number is known, the parts.
+/// Accumulates strata: first the sums of each, then, when their number is known, the parts.
 class ContributionSums {
  public:
   explicit ContributionSums(std::size_t strata) : strata_(static_cast<double>(strata)) {
@@ -74,10 +74,10 @@ class ContributionSums {
   struct Sums {
     std::shared_ptr<const Population> population;
     double weight = 0;
-    std::vector<OfDialogue> of_dialogue;  // by number
+    std::vector<OfDialogue> of_dialogue;  // by index
   };
   double strata_;
-  std::map<std::string_view, Sums> populations_;  // names are those of their populations
+  std::map<std::string_view, Sums> populations_;  // the names are owned by the populations
   Contributions out_;
 };
 

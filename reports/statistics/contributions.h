@@ -8,33 +8,32 @@
 
 namespace turnbench {
 
-/// A mean over strata, each with the same weight, taken apart by dialogues: what intervals and
-/// tests need of it.
+/// A mean over strata, each with the same weight, decomposed by dialogue for intervals and tests.
 ///
-/// Of J strata, T_j turns and the sum S_j of their values, the mean is M = 1/J sum_j S_j / T_j.
-/// Dialogue i, with t_ij turns and the sum s_ij in stratum j, adds the part d_i = sum_j s_ij /
-/// (J T_j) to it, so that M = sum_i d_i, and has the residual l_i = sum_j (s_ij - t_ij S_j / T_j) /
-/// (J T_j), which are 0 in sum.  The same dialogue in several strata (at other positions, say) is
-/// one dialogue.  All are in stored units: shares, seconds, bytes.
+/// For J strata, with T_j turns and the sum S_j of their values, the mean is M = 1/J sum_j S_j /
+/// T_j.  Dialogue i, with t_ij turns and the sum s_ij in stratum j, contributes d_i = sum_j s_ij /
+/// (J T_j), so that M = sum_i d_i.  Its residual is l_i = sum_j (s_ij - t_ij S_j / T_j) / (J T_j);
+/// the residuals sum to 0.  The same dialogue in several strata (at other positions, say) is one
+/// dialogue.  All values are in stored units: shares, seconds, bytes.
 struct Contributions {
   struct OfPopulation {
     std::shared_ptr<const Population> population;
-    double weight = 0;                     ///< share of the strata that are over this population
-    std::vector<std::uint32_t> dialogues;  ///< those with turns, ascending: [n_k]
+    double weight = 0;                     ///< share of the strata with this population
+    std::vector<std::uint32_t> dialogues;  ///< dialogues with turns, ascending: [n_k]
     std::vector<double> parts;             ///< d_i: [n_k]
     std::vector<double> residuals;         ///< l_i: [n_k]
   };
   std::vector<OfPopulation> populations;  ///< sorted by name: [K]
   double mean = 0;                        ///< M
-  bool known = false;    ///< there is a stratum, and every stratum has a turn: there is a mean
-  bool in_range = true;  ///< the values of means are shares, of differences those of two
+  bool known = false;    ///< there is a mean: at least one stratum, and every stratum has a turn
+  bool in_range = true;  ///< the values are shares, or for differences, differences of shares
   int turns = 0;
   int dialogues() const;
 };
 
-/// Of the mean of values.
+/// For the mean of values.
 Contributions contributions(const std::vector<const Stratum*>& strata);
-/// Of the mean of differences between strata and their baselines, on the turns that both have.
+/// For the mean of differences between strata and their baselines, on the turns that both have.
 Contributions contributions(const std::vector<StratumPair>& pairs);
 
 }  // namespace turnbench

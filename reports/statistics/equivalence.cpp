@@ -19,8 +19,8 @@ bool nothing_differs(const Contributions& contributions) {
 }  // namespace
 
 double no_difference_probability(const Contributions& contributions, double margin) {
-  // Lagrange's condition gives 1 - p_k = lambda n_k / w_k, or p_k = 0 where that exceeds 1:
-  // dialogues of one population say nothing about those of another.
+  // Lagrange's condition gives 1 - p_k = lambda n_k / w_k, or p_k = 0 where that exceeds 1, because
+  // populations are independent.
   struct Open {
     double n, weight;
   };

@@ -10,8 +10,8 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kAtOnce = 64;  // members whose flips are in memory together
-constexpr double kRounding = 1e-9;   // sums that differ by less are equal
+constexpr std::size_t kAtOnce = 64;  // members whose flips are in memory at the same time
+constexpr double kRounding = 1e-9;   // sums with a smaller difference count as equal
 
 /// A member's |sum_i d_i| and its scale sqrt(sum_i d_i^2).
 struct Observed {
@@ -78,11 +78,12 @@ std::vector<PValue> test_family(const std::vector<const Contributions*>& family,
     for (double& x : null) x /= observed[i].scale;
     return null;
   };
-  // From the least statistic on: a step's maximum is over the members up to it.
+  // From the smallest statistic on: the maximum of a step is over the members up to it.
   std::vector<std::size_t> order = ascending(statistics);
   std::erase_if(order, [&](std::size_t i) { return observed[i].scale == 0; });  // p = 1
   std::vector<double> maxima(flips.count(), 0.0);
-  ThreadPool threads(order.size() < kAtOnce ? 1 : 0);  // fewer take less time than a thread
+  // For fewer members, starting threads takes longer.
+  ThreadPool threads(order.size() < kAtOnce ? 1 : 0);
   for (std::size_t first = 0; first < order.size(); first += kAtOnce) {
     std::vector<std::vector<double>> nulls(std::min(kAtOnce, order.size() - first));
     threads.parallel_for(nulls.size(), [&](std::size_t n, int) {
@@ -107,7 +108,7 @@ std::vector<PValue> test_family(const std::vector<const Contributions*>& family,
     for (std::size_t i = 0; i < out.size(); ++i) out[i].adjusted = adjusted[i];
     return out;
   }
-  // Nothing may be more certain than what is further from 0.
+  // A difference closer to 0 must not have a smaller adjusted p.
   double largest = 0;
   for (auto i = order.rbegin(); i != order.rend(); ++i) {
     largest = std::max({largest, out[*i].p, out[*i].adjusted});

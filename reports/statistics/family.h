@@ -6,26 +6,27 @@
 
 namespace turnbench {
 
-/// How the p of many differences account for each other.
+/// Adjustment of the p-values of several differences for multiple testing.
 enum class Adjustment {
-  /// Step-down maxT (Westfall and Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1):
-  /// what all differences of the family have in common costs nothing.
+  /// Step-down maxT (Westfall and Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1),
+  /// which accounts for the correlation between the differences of a family.
   kMaxT,
-  /// Holm (Scandinavian Journal of Statistics 6, 1979): M times the least p, M - 1 times the next.
-  /// It can reject nothing where M exceeds .05 times the number of flips.
+  /// Holm (Scandinavian Journal of Statistics 6, 1979): M times the smallest p, M - 1 times the
+  /// next, and so on.  It can reject nothing if M exceeds .05 times the number of flips.
   kHolm
 };
 
-/// What is against a difference of 0.
+/// Evidence against a difference of 0.
 struct PValue {
-  double p = 1;         ///< of this difference by itself
-  double adjusted = 1;  ///< of the family: some true 0 falls below .05 in 5% of families at most
+  double p = 1;         ///< unadjusted
+  double adjusted = 1;  ///< within the family: controls the family-wise error rate (5% at .05)
 };
 
-/// Two-sided sign-flip tests of a family of differences on the same flips (see SignFlips), each of
-/// the statistic |sum_i d_i| / sqrt(sum_i d_i^2), whose scale no flip changes.  A difference on at
-/// most SignFlips::kMaxEnumerated dialogues gets its p from all flips of these.  All members must
-/// have means.  Memory: that of the family's dialogues and flips, not of their product.
+/// Two-sided sign-flip tests of a family of differences on the same flips (see SignFlips).  The
+/// statistic is |sum_i d_i| / sqrt(sum_i d_i^2), whose denominator is invariant under flips.  For a
+/// difference on at most SignFlips::kMaxEnumerated dialogues, all flips of these are enumerated.
+/// All members must have means.  Memory grows with the number of dialogues plus the number of
+/// flips, not with their product.
 std::vector<PValue> test_family(const std::vector<const Contributions*>& family,
                                 Adjustment adjustment);
 

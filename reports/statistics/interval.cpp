@@ -9,7 +9,7 @@ namespace turnbench {
 namespace {
 
 constexpr double kUpperTail = .975;
-constexpr double kNoVariance = 1e-15;  // what rounding leaves of one
+constexpr double kNoVariance = 1e-15;  // rounding error of a variance of 0
 
 Interval around(double mean, double half_width) {
   return {mean - half_width, mean + half_width};
@@ -38,7 +38,7 @@ Spread spread_of(const Contributions& contributions) {
     out.per_dialogue += parts.back().per_dialogue;
     out.pseudo_dialogue += p.weight * (p.weight / n) * (p.weight / n);
   }
-  // Where nothing varies, as if all dialogues varied alike.
+  // If nothing varies, assume equal variances of all dialogues.
   const double scale = std::max(out.variance, kNoVariance) / out.per_dialogue;
   double sum = 0, squares = 0;
   for (const Part& p : parts) {
@@ -56,7 +56,7 @@ Interval share_interval(double mean, const Spread& spread) {
                unequal = std::max(0.0, spread.pseudo_dialogue - 1 / (n * n)) / 4;
   const double effective = spread.variance < kNoVariance ? 1 / spread.per_dialogue
                                                          : spreading / (spread.variance + unequal);
-  // Wilson's formula times the effective number, which may be 0 where the mean is off by rounding.
+  // Wilson's formula times the effective number, which may be 0 due to rounding of the mean.
   const double square = t * t, all = effective + square;
   const double middle = (mean * effective + square / 2) / all,
                half = t / all * std::sqrt(std::max(0.0, spreading * effective + square / 4));

@@ -14,7 +14,7 @@ std::optional<int> dialogues_needed(const Spread& spread, double points, double 
                  t = student_t_quantile(.975, freedom) + student_t_quantile(power, freedom);
     return t * t * n * error * error <= points * points * candidate;
   };
-  int low = 1, high = 2;  // low does not suffice
+  int low = 1, high = 2;  // low is too small
   while (!suffices(high)) {
     if (high == kMostDialogues) return std::nullopt;
     low = high;

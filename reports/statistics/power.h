@@ -6,11 +6,12 @@
 
 namespace turnbench {
 
-/// How many dialogues a test at 5%, two-sided, needs in order to find a true difference of `points`
-/// (in stored units, shares of 1) with the probability `power`: the least N with
-/// (t_{.975} + t_{power})^2 n se^2 / points^2 <= N, of the n dialogues that `spread` is of and
-/// their se (that of the interval: dialogues that happened not to differ promise nothing), with the
-/// degrees of freedom of N dialogues.  They stand in the datasets as the n do.  Nothing where it is
+/// The number of dialogues that a two-sided test at 5% needs to detect a true difference of
+/// `points` (in stored units, shares of 1) with probability `power`: the smallest N with (t_{.975}
+/// + t_{power})^2 n se^2 / points^2 <= N. n and se are those of `spread`; se is the interval's,
+/// because dialogues that happened not to differ promise nothing.  The degrees of freedom are those
+/// of N dialogues, distributed over the datasets as the n are. nullopt if it exceeds
+/// kMostDialogues.
 /// more than kMostDialogues.
 constexpr int kMostDialogues = 1'000'000'000;
 std::optional<int> dialogues_needed(const Spread& spread, double points, double power = .8);

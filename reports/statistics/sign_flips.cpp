@@ -9,13 +9,13 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kGroup = 8;  // dialogues whose signs make one byte
+constexpr std::size_t kGroup = 8;  // dialogues whose signs form one byte
 
 }  // namespace
 
 SignFlips::SignFlips(const std::vector<const Contributions*>& family) {
   std::map<std::string_view, const Population*> named;
-  std::map<std::string_view, std::vector<bool>> differs;  // by number
+  std::map<std::string_view, std::vector<bool>> differs;  // by index
   for (const Contributions* member : family) {
     for (const Contributions::OfPopulation& p : member->populations) {
       named[p.population->name] = p.population.get();
@@ -36,7 +36,7 @@ SignFlips::SignFlips(const std::vector<const Contributions*>& family) {
   for (const auto& [name, p] : populations_) total += p.dialogues.size();
   all_ = total <= kMaxEnumerated;
   count_ = all_ ? std::size_t{1} << total : kFlips;
-  std::size_t number = 0;  // of a dialogue in the whole family
+  std::size_t number = 0;  // index of a dialogue in the whole family
   for (auto& [name, p] : populations_) {
     p.signs.assign((p.dialogues.size() + kGroup - 1) / kGroup, {});
     for (auto& bytes : p.signs) bytes.resize(count_);
@@ -59,11 +59,12 @@ std::vector<double> SignFlips::sums(const Contributions& member) const {
   std::vector<double> out(count_, 0.0);
   for (const Contributions::OfPopulation& p : member.populations) {
     const OfPopulation& signs = populations_.at(p.population->name);
-    std::size_t at = 0;  // among the member's dialogues
+    std::size_t at = 0;  // index among the member's dialogues
     for (std::size_t group = 0; group < signs.signs.size(); ++group) {
-      // The sums of eight parts under all signs are 256; each is the one with a sign less and that
-      // part twice.  A flip takes one of them for eight products and sums: the product of two
-      // matrices by "four Russians" (Arlazarov, Dinic, Kronrod and Faradzev, 1970).
+      // The sums of eight parts with all combinations of signs are 256; each is the sum with one
+      // sign fewer, plus twice that part.  A flip looks up one of them instead of eight products
+      // and sums: a matrix product by the method of four Russians (Arlazarov, Dinic, Kronrod and
+      // Faradzev, 1970).
       std::array<double, kGroup> parts{};
       bool any = false;
       for (std::size_t bit = 0; bit < kGroup; ++bit) {

@@ -9,14 +9,14 @@
 
 namespace turnbench {
 
-/// The flips that a family of differences shares: a matrix of signs, flips x dialogues, of which
-/// the dialogues where anything differs are kept.  If a method and its baseline were exchangeable,
-/// every difference could as well have the other sign, in all dialogues independently.
+/// The flips that a family of differences shares: a matrix of signs, flips x dialogues, restricted
+/// to the dialogues where anything differs.  If a method and its baseline are exchangeable, every
+/// difference could equally have the opposite sign, independently for each dialogue.
 ///
-/// With at most `kMaxEnumerated` dialogues these are all flips, of which the first changes nothing;
-/// else `kFlips` random ones.  A dialogue's signs are drawn from common/random.h seeded by the
-/// names of its dataset and of itself: they depend neither on the other rows of a table nor on
-/// their order.
+/// With at most `kMaxEnumerated` dialogues these are all flips, the first of which is the identity;
+/// otherwise `kFlips` random ones.  A dialogue's signs are drawn from common/random.h, seeded with
+/// the names of its dataset and of itself, so that they depend neither on the other rows of a table
+/// nor on their order.
 class SignFlips {
  public:
   static constexpr std::size_t kFlips = 4999, kMaxEnumerated = 11;
@@ -26,17 +26,18 @@ class SignFlips {
   bool are_all() const { return all_; }
   std::size_t count() const { return count_; }
 
-  /// |sum_i e_i d_i| of every flip e, with the parts d_i of a member of the family: [count].
+  /// |sum_i e_i d_i| for every flip e, where d_i are the parts of a member of the family: [count].
   std::vector<double> sums(const Contributions& member) const;
 
-  /// The p of a statistic that `reached` flips reach: of all flips, or of drawn ones and the data
-  /// themselves (Phipson and Smyth, 2010).
+  /// The p-value of a statistic that `reached` flips reach or exceed: among all flips, or among the
+  /// drawn ones and the data themselves (Phipson and Smyth, 2010).
   double p_value(std::size_t reached) const;
 
  private:
   struct OfPopulation {
-    std::vector<std::uint32_t> dialogues;          ///< where anything differs, ascending
-    std::vector<std::vector<std::uint8_t>> signs;  ///< [eight dialogues][flip]: a bit for each
+    std::vector<std::uint32_t> dialogues;  ///< where anything differs, ascending
+    /// [eight dialogues][flip]: one bit per dialogue.
+    std::vector<std::vector<std::uint8_t>> signs;
   };
   std::map<std::string_view, OfPopulation> populations_;
   std::size_t count_ = 0;

@@ -7,7 +7,7 @@
 
 namespace turnbench {
 
-/// The dialogues of one dataset.  A dialogue is named by its place in `ids`, which are sorted.
+/// The dialogues of one dataset.  A dialogue is identified by its index in `ids`, which are sorted.
 struct Population {
   std::string name;
   std::vector<std::string> ids;
@@ -15,7 +15,7 @@ struct Population {
 
 /// The value of one turn of one dialogue.
 struct TurnValue {
-  std::uint32_t dialogue = 0;  ///< place in the population's ids
+  std::uint32_t dialogue = 0;  ///< index in the population's ids
   std::int32_t turn = 0;       ///< from 0
   double value = 0;
 };
@@ -26,14 +26,14 @@ struct Stratum {
   std::vector<TurnValue> turns;                  ///< sorted by dialogue, then by turn; no two equal
   bool is_share = true;                          ///< false for times, bytes and nats
   bool is_signed = false;                        ///< values may be negative
-  bool is_exact = false;                         ///< values follow from what is measured
-  double scale = 100;                            ///< printed value / stored value
-  int failed = 0;                                ///< turns that failed
-  int without_value = 0;                         ///< turns where nothing could be measured
-  int without_reference = 0;  ///< turns that cannot be scored: there is no reference
+  bool is_exact = false;      ///< values are determined by what is measured, without sampling error
+  double scale = 100;         ///< printed value / stored value
+  int failed = 0;             ///< number of failed turns
+  int without_value = 0;      ///< number of turns where nothing could be measured
+  int without_reference = 0;  ///< number of turns that cannot be scored without a reference
 };
 
-/// A cell beside the same cell of the method that it is compared with.
+/// A cell, and the same cell of the baseline method.
 struct StratumPair {
   const Stratum *stratum, *baseline;
 };

@@ -60,7 +60,7 @@ double student_t_quantile(double p, double df) {
     low = high;
     high *= 2;
   }
-  // Newton's method, within the bracket; where it leaves that, a bisection.
+  // Newton's method within the bracket, with a bisection step if it leaves the bracket.
   double t = (low + high) / 2;
   for (int i = 0; i < kMaxSteps; ++i) {
     const double excess = student_t_tail(t, df) - tail;

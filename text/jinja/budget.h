@@ -10,8 +10,8 @@
 
 namespace turnbench::jinja {
 
-/// What an operation on values refuses, without a place: who evaluates the expression turns it into
-/// an input_error with the template's name, the line and the expression.
+/// Error of an operation on values, without a place: the evaluator converts it to an input_error
+/// with the template's name, the line and the expression.
 class Complaint : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -22,21 +22,22 @@ Complaint complaint(fmt::format_string<Args...> format, Args&&... args) {
   return Complaint(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// What one rendering may take.  A chat template uses some hundred steps a message.
+/// Limits of one rendering.  A chat template uses some hundred steps per message.
 struct Limits {
-  /// Nodes evaluated, replacements made, elements and 64-byte blocks looked at.
+  /// Evaluated nodes, replacements, and elements and 64-byte blocks that are read.
   std::int64_t steps = 20'000'000;
-  std::int64_t bytes = 1'073'741'824;  ///< of all texts and lists made, intermediate ones included
-  int depth = 600;  ///< expressions, statements and macro calls within each other
+  /// Total size of the created texts and lists, including intermediate ones.
+  std::int64_t bytes = 1'073'741'824;
+  int depth = 600;  ///< nesting of expressions, statements and macro calls
 };
 
-/// What is left of the limits.  Whatever is made or walked is charged before it is made, so that
-/// neither time nor memory depends on what a template asks for.
+/// Remaining budget of a rendering.  Each operation is charged before it runs, so that a template
+/// cannot use more time or memory than the limits allow.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : limits_(limits), left_(limits) {}
 
-  /// Work that takes the time of `count` evaluated nodes.
+  /// Charges work that takes the time of `count` evaluated nodes.
   void steps(std::size_t count) {
     if (count > static_cast<std::size_t>(left_.steps)) {
       throw complaint("found more than {} steps, expected at most so many", limits_.steps);
@@ -44,10 +45,10 @@ class Budget {
     left_.steps -= static_cast<std::int64_t>(count);
   }
 
-  /// A text of `count` bytes that is read.
+  /// Charges reading a text of `count` bytes.
   void read(std::size_t count) { steps(count / 64); }
 
-  /// A text of `count` bytes that is made, or `times` of them.
+  /// Charges creating a text of `count` bytes, `times` times.
   void make(std::size_t count, std::size_t times = 1) {
     const auto left = static_cast<std::size_t>(left_.bytes);
     if (count > 0 && times > left / count) {
@@ -57,13 +58,13 @@ class Budget {
     left_.bytes -= static_cast<std::int64_t>(count * times);
   }
 
-  /// `count` elements of a list that is made.
+  /// Charges creating a list of `count` elements.
   void elements(std::size_t count) {
     steps(count);
     make(count * kElement);
   }
 
-  /// Stands for one level of recursion while it lives.
+  /// One level of recursion, counted during the object's lifetime.
   class Level {
    public:
     explicit Level(Budget& budget) : budget_(budget) {

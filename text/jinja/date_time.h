@@ -5,16 +5,15 @@
 
 namespace turnbench::jinja {
 
-/// The moment that strftime_now prints.  A template must not depend on when it runs: the caller
-/// says the time; the default is the fallback of the official templates.
+/// The time that strftime_now prints.  A rendering must not depend on when it runs, so the caller
+/// passes the time; the default is the fallback of the official templates.
 struct DateTime {
   int year = 2024, month = 7, day = 26;
   int hour = 0, minute = 0, second = 0;
 };
 
 /// Python's `datetime.strftime` in the C locale, for %a %A %b %B %d %m %y %Y %H %I %M %S %p %j %F
-/// %T and
-/// %%, with %-d and the like.  Refuses other conversions, and dates that are none.
+/// %T and %%, also with the flag - as in %-d.  Rejects other conversions and invalid dates.
 std::string format_time(const DateTime& time, std::string_view format);
 
 }  // namespace turnbench::jinja

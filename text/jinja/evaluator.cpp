@@ -10,7 +10,7 @@
 namespace turnbench::jinja {
 namespace {
 
-/// The variables of a block and, behind them, those of the blocks around it.
+/// The variables of a block, followed by those of the enclosing blocks.
 class Scope : public Object {
  public:
   explicit Scope(std::shared_ptr<Scope> parent) : parent_(std::move(parent)) {}
@@ -26,7 +26,7 @@ class Scope : public Object {
     }
     return nullptr;
   }
-  /// Sets a variable of this scope itself.
+  /// Sets a variable of this scope.
   void set(const std::string& name, Value value) { variables_[name] = std::move(value); }
 
  private:
@@ -34,8 +34,8 @@ class Scope : public Object {
   std::map<std::string, Value, std::less<>> variables_;
 };
 
-/// The variable `loop` of a `for`, which also takes its values one by one: a test may depend on
-/// what the body did to the values before, so that as few as possible are taken in advance.
+/// The variable `loop` of a `for`, which also iterates over its values: a test may depend on side
+/// effects of the body for earlier values, so that as few values as possible are read ahead.
 class Loop : public Object {
  public:
   using Test = std::function<bool(const Value&)>;
@@ -44,7 +44,7 @@ class Loop : public Object {
   Loop(std::shared_ptr<Iterator> values, Test takes, Budget& budget)
       : values_(std::move(values)), takes_(std::move(takes)), budget_(budget) {}
 
-  /// The next value; none at the end.
+  /// The next value; nullopt at the end.
   std::optional<Value> next() {
     if (is_last()) return std::nullopt;
     ++index_;
@@ -76,7 +76,7 @@ class Loop : public Object {
   }
 
  private:
-  /// Takes one more value in advance; false at the end.
+  /// Reads one more value ahead; returns false at the end.
   bool take() {
     while (auto value = values_->next()) {
       budget_.steps(1);
@@ -89,7 +89,7 @@ class Loop : public Object {
 
   bool is_last() { return ahead_.empty() && !take(); }
 
-  /// How many values come after the current one, for which they are all taken.
+  /// The number of values after the current one, all of which are read ahead.
   std::size_t left() {
     while (take()) budget_.elements(1);
     return ahead_.size();
@@ -100,10 +100,10 @@ class Loop : public Object {
   Budget& budget_;
   std::size_t index_ = 0;
   std::optional<Value> before_, current_;
-  std::deque<Value> ahead_;  // taken from values_, not yet returned
+  std::deque<Value> ahead_;  // read from values_, not yet returned
 };
 
-/// Sets a variable back at the end of a block.
+/// Restores a variable at the end of a block.
 template <typename Variable>
 class Restore {
  public:
@@ -118,7 +118,7 @@ class Restore {
   Variable before_;
 };
 
-/// One rendering of a template: what its expressions are worth and its statements write.
+/// One rendering of a template: evaluates its expressions and executes its statements.
 class Evaluator {
  public:
   Evaluator(const Source& source, Runtime& runtime, const Dict& variables)
@@ -135,10 +135,11 @@ class Evaluator {
   }
 
  private:
-  /// Where a statement goes on: behind itself, or behind or at the head of the loop around it.
+  /// Where execution continues after a statement: with the next one, or by leaving or repeating the
+  /// enclosing loop.
   enum class Flow { kOn, kBreak, kContinue };
 
-  /// A macro as a value, which sees the variables of where it was defined.
+  /// A macro as a value, which can access the variables of the place of its definition.
   class MacroValue : public Object {
    public:
     MacroValue(Evaluator& evaluator, std::shared_ptr<const Macro> macro)
@@ -156,7 +157,7 @@ class Evaluator {
     std::shared_ptr<Scope> scope_;
   };
 
-  /// Gives what `work` refuses its place.
+  /// Adds the place to a Complaint of `work`.
   template <typename Work>
   auto placed(Place place, const Work& work) -> decltype(work()) {
     try {
@@ -173,7 +174,7 @@ class Evaluator {
     return work();
   }
 
-  /// What `work` writes.
+  /// The output of `work`.
   template <typename Work>
   Text captured(const Work& work) {
     TextBuilder inner(budget_);
@@ -293,7 +294,7 @@ class Evaluator {
     return out.finish();
   }
 
-  /// Of a call, a filter or a test: the parts behind the first.
+  /// For a call, a filter or a test: the parts after the first.
   Arguments arguments(const Expression& expression) {
     Arguments out;
     const std::size_t named = expression.parts.size() - expression.names.size();
@@ -409,7 +410,7 @@ class Evaluator {
     attributes->set(target.attribute, std::move(value));
   }
 
-  /// What a macro writes when it is called with these arguments, seen from where it was defined.
+  /// The output of a macro called with these arguments, in the scope of its definition.
   Value run_macro(const Macro& macro, const std::shared_ptr<Scope>& definition, Arguments given) {
     const auto& parameters = macro.parameters;
     if (given.values.size() > parameters.size()) {
@@ -436,7 +437,7 @@ class Evaluator {
         throw complaint("found the argument {} for the macro {}, expected none of that name",
                         given.named[0].first, macro.name);
       }
-      // A default sees all the parameters, itself undefined.
+      // A default can access all parameters; its own is undefined.
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         const auto& [name, fallback] = parameters[i];
         if (missing[i] && fallback) scope_->set(name, value(*fallback));

@@ -11,7 +11,7 @@ namespace {
 
 // Texts
 
-/// A filter that makes another text of the value's.
+/// A filter that transforms the value's text.
 template <std::string change(std::string_view)>
 Value changed(const Call& call) {
   return call.make(change(call.self_text()->bytes()));
@@ -95,7 +95,7 @@ Value join_filter(const Call& call) {
 
 // Numbers
 
-/// Python's `float(text)`; refuses underscores between digits.
+/// Python's `float(text)`; rejects underscores between digits.
 std::optional<double> float_of(std::string_view text) {
   std::string number;  // with ASCII digits
   text = python::strip(text);
@@ -149,20 +149,22 @@ Value abs_filter(const Call& call) {
 
 // Lists
 
-using Pair = std::pair<Value, Value>;  // a key and what it is for
+using Pair = std::pair<Value, Value>;  // a key and its value
 
-/// What Jinja2 makes a generator of.  Other than there its values are computed at once.
+/// A value of Python's type generator.  Unlike in Jinja2, its values are computed immediately.
 Value generator(std::vector<Value> values) {
   return Value(std::make_shared<Iterator>(std::move(values)));
 }
 
-/// What values are compared by: strings without regard to case, unless that matters.
+/// The key for comparisons of a value: strings are compared without regard to case, unless
+/// `case_sensitive`.
 Value key_of(const Call& call, const Value& value, bool case_sensitive) {
   if (case_sensitive || !value.is(Kind::kString)) return value;
   return call.make(python::lower(value.bytes()));
 }
 
-/// The values in the order of their keys; the parameter `reverse` Python wants to be a number.
+/// The values in the order of their keys.  Like Python, requires a number for the parameter
+/// `reverse`.
 Value sorted(const Call& call, std::vector<Pair> pairs, std::size_t reverse) {
   const bool backwards = call.integer(reverse, 0) != 0;
   std::stable_sort(pairs.begin(), pairs.end(), [&](const Pair& a, const Pair& b) {
@@ -184,7 +186,7 @@ Value first_filter(const Call& call) {
 }
 
 Value last_filter(const Call& call) {
-  length_of(call);  // a generator cannot be walked backwards
+  length_of(call);  // rejects generators, which cannot be reversed
   const std::vector<Value> values = call.self_values();
   return values.empty() ? Value::undefined("no last item, the sequence was empty") : values.back();
 }
@@ -253,7 +255,7 @@ Value default_filter(const Call& call) {
 
 // map, select and the like
 
-/// Takes the first of the values that were given.
+/// Removes and returns the first positional argument.
 std::optional<Value> take_first(Arguments& arguments) {
   if (arguments.values.empty()) return std::nullopt;
   Value out = std::move(arguments.values.front());
@@ -266,7 +268,7 @@ std::string name_in(const Value& value) {
   throw complaint("found {}, expected the name of a filter or test", describe(value));
 }
 
-/// The values, of which there are none in what is false.
+/// The values; empty if the value is false.
 std::vector<Value> values_if_any(const Call& call) {
   return truth(call.self()) ? call.self_values() : std::vector<Value>();
 }
@@ -275,7 +277,7 @@ Value map_filter(const Call& call) {
   Arguments rest = call.more();
   std::vector<Value> out;
   const std::vector<Value> values = values_if_any(call);
-  if (values.empty()) return generator({});  // also with wrong arguments
+  if (values.empty()) return generator({});  // even with invalid arguments
   if (const auto name = take_first(rest)) {
     for (const Value& value : values) {
       out.push_back(filter(call.runtime, name_in(*name), value, rest));
@@ -296,8 +298,8 @@ Value map_filter(const Call& call) {
   return generator(std::move(out));
 }
 
-/// select, reject, selectattr, rejectattr: the elements of which the value, or an attribute, passes
-/// a test or does not.
+/// select, reject, selectattr, rejectattr: the elements for which the value, or an attribute,
+/// passes a test or does not.
 Value chosen(const Call& call, bool passes, bool of_attribute) {
   Arguments rest = call.more();
   const std::vector<Value> values = values_if_any(call);

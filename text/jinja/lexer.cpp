@@ -8,8 +8,9 @@
 namespace turnbench::jinja {
 namespace {
 
-constexpr std::size_t kLongestTemplate = 1 << 18;  // models' have up to some 30,000 bytes
-constexpr std::size_t kQuoted = 80;                // bytes of the template that a message quotes
+constexpr std::size_t kLongestTemplate = 1
+                                         << 18;  // templates of models have up to some 30,000 bytes
+constexpr std::size_t kQuoted = 80;              // bytes of the template quoted in a message
 constexpr std::size_t kLongestMessage = 800;
 constexpr std::size_t kEndOfText = std::string_view::npos;
 
@@ -51,7 +52,7 @@ class Lexer {
   }
 
   /// Adds the text from `begin` to `end`, where a tag begins, without the white space that the
-  /// tag's sign or its kind takes away.
+  /// tag's sign or its kind removes.
   void data(std::size_t begin, std::size_t end, char sign, bool strips_line) {
     std::string_view text = text_.substr(begin, end - begin);
     if (sign == '-') {
@@ -67,13 +68,13 @@ class Lexer {
     if (!text.empty()) out_.push_back({TokenKind::kData, std::string(text), {begin, end}});
   }
 
-  /// The sign behind the opening or in front of the end of a tag, or 0.
+  /// The sign after the opening or before the end of a tag, or 0.
   char take_sign() {
     if (take("-")) return '-';
     return take("+") ? '+' : '\0';
   }
 
-  /// What follows a tag's end: all white space, or one line end.
+  /// Removes the text after a tag's end: all white space, or one line end.
   void finish_tag(char sign, bool takes_line_end) {
     if (sign == '-') {
       skip_space();
@@ -83,7 +84,7 @@ class Lexer {
     at_line_start_ = text_[at_ - 1] == '\n';
   }
 
-  /// Text up to a tag or comment, and that.
+  /// Tokenizes text up to a tag or comment, and the tag or comment.
   void root() {
     const std::size_t begin = at_;
     for (;; ++at_) {
@@ -119,10 +120,10 @@ class Lexer {
     finish_tag(before, true);
   }
 
-  /// The tokens of a tag and its end.
+  /// Tokenizes a tag, including its end.
   void inside(std::size_t tag, std::string_view close) {
     const bool block = close == "%}";
-    std::string open;  // brackets that wait for their partners
+    std::string open;  // unclosed brackets
     for (;;) {
       skip_space();
       const std::size_t begin = at_;
@@ -149,7 +150,7 @@ class Lexer {
     const std::size_t begin = at_;
     skip_digits();
     bool is_float = false;
-    // Behind a point digits are an index: a.0.1
+    // After a point, digits are an index: a.0.1
     if (begin == 0 || text_[begin - 1] != '.') {
       const auto digit_at = [&](std::size_t i) { return i < text_.size() && is_digit(text_[i]); };
       if (sees(".") && digit_at(at_ + 1)) {
@@ -204,13 +205,13 @@ class Lexer {
     return true;
   }
 
-  /// Python's escapes but those of octal digits and names; an unknown one stands for itself.
+  /// Python's escapes except octal digits and names; unknown escapes are kept unchanged.
   void escape(std::string& value) {
     constexpr std::string_view kLetters = "\\'\"abfnrtv", kMeanings = "\\'\"\a\b\f\n\r\t\v";
     const std::size_t begin = at_;
     const char letter = text_[at_ + 1];
     at_ += 2;
-    if (letter == '\n') return;  // which joins lines
+    if (letter == '\n') return;  // joins lines
     const std::size_t known = kLetters.find(letter);
     if (known != kEndOfText) {
       value += kMeanings[known];
@@ -219,12 +220,12 @@ class Lexer {
     } else if (is_digit(letter) || letter == 'N') {
       fail(begin, at_, "found a character's octal number or name, expected \\u and its number");
     } else {
-      at_ = begin + 1;  // the backslash, and then what follows it
+      at_ = begin + 1;  // the backslash, followed by the character after it
       value += '\\';
     }
   }
 
-  /// The code point that so many hexadecimal digits say.
+  /// The code point of `digits` hexadecimal digits.
   char32_t code(std::size_t begin, std::size_t digits) {
     constexpr std::string_view kDigits = "0123456789abcdef";
     std::uint64_t out = 0;

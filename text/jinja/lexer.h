@@ -8,15 +8,16 @@
 
 namespace turnbench::jinja {
 
-/// A part of a template's text, in bytes.
+/// A range of a template's text, in bytes.
 struct Place {
   std::size_t begin = 0, end = 0;
 };
 
-/// A template's text as Jinja2 reads it: line ends are \n, and the last one is gone.
+/// A template's text after Jinja2's normalization: line ends are
+/// , and the last one is removed.
 class Source {
  public:
-  /// Refuses text that is not UTF-8 or has more than 256 KiB.
+  /// Rejects text that is not UTF-8 or has more than 256 KiB.
   Source(std::string_view text, std::string name);
 
   std::string_view text() const { return text_; }
@@ -47,8 +48,8 @@ struct Token {
   Place place{};
 };
 
-/// All tokens of a template, kEnd at the end, with trim_blocks and lstrip_blocks.  Refuses tags and
-/// comments that do not end, characters that mean nothing, and brackets that do not match.
+/// All tokens of a template, followed by kEnd, with trim_blocks and lstrip_blocks applied.  Rejects
+/// unterminated tags and comments, invalid characters, and unbalanced brackets.
 std::vector<Token> tokens_of(const Source& source);
 
 }  // namespace turnbench::jinja

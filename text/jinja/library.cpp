@@ -8,7 +8,7 @@
 namespace turnbench::jinja {
 namespace {
 
-constexpr std::int64_t kLongestRange = 100'000;  // that of Jinja2's sandbox
+constexpr std::int64_t kLongestRange = 100'000;  // the limit of Jinja2's sandbox
 
 const Function* find_in(std::span<const Function> table, std::string_view name) {
   const auto found = std::ranges::find(table, name, &Function::name);
@@ -24,7 +24,7 @@ std::size_t weight_of(const Value& value) {
 }
 
 Value run(Runtime& runtime, const Function& function, const Value& self, Arguments arguments) {
-  std::size_t weight = weight_of(self);  // the bytes that the function may have to read
+  std::size_t weight = weight_of(self);  // upper bound of the bytes that the function reads
   for (const Value& value : arguments.values) weight += weight_of(value);
   for (const auto& [name, value] : arguments.named) weight += weight_of(value);
   runtime.budget.steps(1);
@@ -33,7 +33,7 @@ Value run(Runtime& runtime, const Function& function, const Value& self, Argumen
   return function.run(Call(runtime, function, self, std::move(arguments)));
 }
 
-/// A function as a value, with the value that it is a method of.
+/// A function as a value, bound to the value of which it is a method.
 class Bound : public Object {
  public:
   Bound(const Function& function, Value self) : function_(function), self_(std::move(self)) {}
@@ -50,7 +50,7 @@ class Bound : public Object {
   Value self_;
 };
 
-/// What Python's dict, and other types, have and this library leaves out.
+/// Methods of Python's dict and other types that this library does not implement.
 constexpr std::string_view kLeftOutOfDict = "clear copy fromkeys pop popitem setdefault update";
 constexpr std::string_view kLeftOut =
     "append as_integer_ratio bit_count bit_length casefold center clear conjugate copy count "
@@ -204,7 +204,8 @@ Value call(Runtime& runtime, const Value& callee, Arguments arguments) {
   if (!callee.is(Kind::kObject) || !callee.as_object()->is_callable()) {
     throw complaint("found {}, expected something that can be called", describe(callee));
   }
-  std::shared_ptr<Object> object;  // held: the callee may be replaced meanwhile
+  // Keeps it alive, because the callee may be replaced during the call.
+  std::shared_ptr<Object> object;
   object = callee.as_object();
   return object->call(runtime, std::move(arguments));
 }

@@ -8,29 +8,30 @@ namespace turnbench::jinja {
 
 struct Function;
 
-/// One call of a library function with its parameters found.
+/// One call of a library function, with its arguments matched to parameters.
 class Call {
  public:
-  /// Refuses arguments that the function does not take, and missing ones.
+  /// Rejects unexpected and missing arguments.
   Call(Runtime& runtime, const Function& function, const Value& self, Arguments arguments);
 
-  /// A parameter: has() says whether it was given, get() is None where it was not.
+  /// A parameter: has() is true if it was given; get() is None if it was not.
   bool has(std::size_t i) const { return given_[i].has_value(); }
   Value get(std::size_t i) const { return given_[i].value_or(None{}); }
 
-  /// Typed parameters; anything else is refused.
+  /// Typed parameters; other types are rejected.
   const Text& text(std::size_t i) const;
   std::int64_t integer(std::size_t i, std::int64_t fallback) const;
-  bool truth(std::size_t i) const;  ///< false where it was not given
-  /// None for what was not given, or is None.
+  bool truth(std::size_t i) const;  ///< false if it was not given
+  /// nullopt if it was not given or is None.
   std::optional<std::string_view> maybe_text(std::size_t i) const;
 
-  /// The value in front: as it is, as the text of any value (Python's `str`), or all its elements.
+  /// The value to which the function is applied: unchanged, as the text of any value (Python's
+  /// `str`), or as all its elements.
   const Value& self() const { return self_; }
   TextPointer self_text() const;
   std::vector<Value> self_values() const;
 
-  /// What was given beyond the parameters, if the function takes it.
+  /// The arguments beyond the parameters, if the function accepts them.
   const Arguments& more() const { return more_; }
 
   Value make(std::string text) const;  ///< a string, charged to the budget
@@ -52,8 +53,8 @@ class Call {
 /// A function of the library: a filter, a test, a method or a global.
 struct Function {
   std::string_view name;
-  /// The names of its parameters: "old new count?".  A question mark stands behind those that may
-  /// be missing, "/" in front if all are positional, "*" behind if it takes more of any kind.
+  /// The names of its parameters: "old new count?".  A question mark follows optional ones, a
+  /// leading "/" makes all positional, a trailing "*" accepts further arguments of any kind.
   std::string_view parameters;
   Value (*run)(const Call&);
 };
@@ -61,22 +62,22 @@ struct Function {
 /// `callee(arguments)`
 Value call(Runtime& runtime, const Value& callee, Arguments arguments);
 
-/// `value|name(arguments)` and `value is name(arguments)`; refuse names that are not known.
+/// `value|name(arguments)` and `value is name(arguments)`; unknown names are rejected.
 Value filter(Runtime& runtime, std::string_view name, const Value& value, Arguments arguments);
 bool test(Runtime& runtime, std::string_view name, const Value& value, Arguments arguments);
 
-/// A method of a value, bound to it; none if Python knows none of that name.  Refuses those that
-/// Python has and this library leaves out.
+/// A method of a value, bound to it; nullopt if Python has no method of that name.  Rejects methods
+/// of Python that this library does not implement.
 std::optional<Value> find_method(const Value& value, std::string_view name);
 
-/// A name that every template knows: range, namespace, raise_exception, strftime_now.  Refuses
-/// those that Jinja2 has and this library leaves out.
+/// A global name: range, namespace, raise_exception, strftime_now.  Rejects names of Jinja2 that
+/// this library does not implement.
 std::optional<Value> find_global(std::string_view name);
 
-/// The elements of a dict: of type dict_items, dict_keys or dict_values.
+/// The elements of a dict, of type dict_items, dict_keys or dict_values.
 Value elements_of(const Call& call, std::string_view type);
 
-/// The tables, each in its own file.
+/// The tables of functions, each in its own file.
 std::span<const Function> filters();
 std::span<const Function> value_tests();
 std::span<const Function> methods_of(Kind kind);

@@ -28,7 +28,8 @@ Value splitted(const Call& call, bool from_right) {
   return call.make_list(split_text_from_right(self_of(call), *separator, most));
 }
 
-/// Whether the text has the first parameter, or one of it if it is a tuple, at an end.
+/// Whether the text starts or ends with the first parameter, or with one of its elements if it is a
+/// tuple.
 Value has_end(const Call& call, bool front) {
   const Value parts = call.get(0).is_sequence("tuple") ? call.get(0) : Value::tuple({call.get(0)});
   for (const Value& part : parts.items()) {
@@ -104,7 +105,7 @@ bool is_multiple(const Call& call, const Value& of, std::int64_t rest) {
   return equal(calculate("%", call.self(), of, call.budget), rest, call.budget);
 }
 
-/// What has a length and elements with an index or a key.
+/// Whether a value has a length, and elements with an index or a key.
 Value is_sequence(const Call& call) {
   const Value& self = call.self();
   const bool view = self.is(Kind::kSequence) && self.as_sequence().type.starts_with("dict_");

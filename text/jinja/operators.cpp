@@ -8,7 +8,7 @@
 namespace turnbench::jinja {
 namespace {
 
-/// Exact also where an integer is no double: a long double holds both.
+/// Exact even for integers that a double cannot represent, because a long double represents both.
 std::partial_ordering order_numbers(const Value& a, const Value& b) {
   const auto i = a.integer(), j = b.integer();
   if (i && j) return *i <=> *j;
@@ -59,7 +59,7 @@ Value on_integers(std::string_view op, std::int64_t a, std::int64_t b) {
   if (op == "/") {
     return static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b));
   }
-  // Rounded down, and a rest with the sign of the divisor.
+  // Rounds down; the remainder has the sign of the divisor.
   if (b == -1) return op == "%" ? 0 : negated(a);
   const std::int64_t rest = a % b;
   const bool down = rest != 0 && (rest < 0) != (b < 0);
@@ -111,7 +111,7 @@ std::vector<Value> characters(const Text& text, Budget& budget) {
   return out;
 }
 
-/// The element at an index that may count from the end; none outside.
+/// The element at an index, which may count from the end; nullopt if out of range.
 std::optional<Value> element(const Value& value, std::int64_t index, Budget& budget) {
   if (value.is(Kind::kString)) {
     refuse_marked(value);
@@ -132,7 +132,8 @@ bool has_indices(const Value& value) {
   return value.is(Kind::kString) || value.is_list_or_tuple() || value.is_sequence("range");
 }
 
-/// The element with a key or at an index; none if there is none, or the value has no elements.
+/// The element with a key or at an index; nullopt if it does not exist, or the value has no
+/// elements.
 std::optional<Value> element(const Value& value, const Value& key, Budget& budget) {
   if (value.is(Kind::kDict)) {
     if (key.is_sequence("list") || key.is(Kind::kDict)) return std::nullopt;
@@ -143,13 +144,13 @@ std::optional<Value> element(const Value& value, const Value& key, Budget& budge
   return index && has_indices(value) ? element(value, *index, budget) : std::nullopt;
 }
 
-/// The attribute or method, without regard to elements.
+/// The attribute or method, ignoring elements.
 std::optional<Value> own_attribute(const Value& value, std::string_view name) {
   if (value.is(Kind::kUndefined)) refuse_undefined(value);
   return value.is(Kind::kObject) ? value.as_object()->attribute(name) : find_method(value, name);
 }
 
-/// Jinja2's words for what is missing.
+/// Jinja2's message for a missing key.
 Value missing(const Value& value, const Value& key) {
   const std::string object = value.is(Kind::kNone) ? "None" : type_name(value) + " object";
   if (!key.is(Kind::kString)) {
@@ -159,7 +160,7 @@ Value missing(const Value& value, const Value& key) {
       fmt::format("'{}' has no attribute '{}'", object, shorten(key.bytes(), 60)));
 }
 
-/// The first and the number of the elements that a slice of `size` elements takes.
+/// The first index and the number of elements of a slice.
 struct Extent {
   std::int64_t first = 0, step = 1;
   std::size_t count = 0;
@@ -176,7 +177,7 @@ Extent extent_of(std::int64_t size, const Value& start, const Value& stop, std::
   const std::int64_t last = place(stop, step < 0 ? low : high);
   const std::int64_t distance = step < 0 ? first - last : last - first;
   if (distance <= 0) return {first, step, 0};
-  // The magnitude of the smallest integer is no integer.
+  // The magnitude of the smallest integer is not representable.
   const std::uint64_t stride = step < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(step)
                                         : static_cast<std::uint64_t>(step);
   return {first, step, (static_cast<std::uint64_t>(distance) - 1) / stride + 1};
@@ -187,7 +188,7 @@ template <typename Take>
 void for_each_index(const Extent& extent, const Take& take) {
   std::int64_t at = extent.first;
   for (std::size_t n = 0; n < extent.count; ++n) {
-    if (n > 0) at += extent.step;  // which may be too large for one more
+    if (n > 0) at += extent.step;  // may be too large for another addition
     take(static_cast<std::size_t>(at));
   }
 }
@@ -267,7 +268,8 @@ std::partial_ordering order(const Value& a, const Value& b, Budget& budget) {
   if (b.is(Kind::kUndefined)) refuse_undefined(b);
   if (a.kind() == b.kind() && a.is(Kind::kString)) {
     budget.read(std::min(a.as_text().size(), b.as_text().size()));
-    return a.bytes().compare(b.bytes()) <=> 0;  // bytes of UTF-8 are ordered like code points
+    // The byte order of UTF-8 equals the order of code points.
+    return a.bytes().compare(b.bytes()) <=> 0;
   }
   throw complaint("found {} and {}, expected values of which one can be less than the other",
                   describe(a), describe(b));

@@ -9,7 +9,7 @@ namespace turnbench::jinja {
 namespace {
 
 constexpr int kDeepestNesting = 300;  // a bracket is three levels, a block or `not` is one
-constexpr int kHighestTree = 300;     // also a + b + c ... is a tree
+constexpr int kHighestTree = 300;     // a + b + c ... is a tree, too
 
 using Texts = std::initializer_list<std::string_view>;
 using EKind = Expression::Kind;
@@ -28,7 +28,7 @@ class Parser {
     return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
   }
   bool sees(TokenKind kind) const { return peek().kind == kind; }
-  /// A name or an operator.
+  /// True if the token is this name or operator.
   bool sees(std::string_view text, std::size_t ahead = 0) const {
     const Token& token = peek(ahead);
     return (token.kind == TokenKind::kName || token.kind == TokenKind::kOperator) &&
@@ -47,7 +47,7 @@ class Parser {
     if (!take(text)) fail(text);
   }
 
-  /// Refuses the next token.
+  /// Rejects the next token.
   [[noreturn]] void fail(std::string_view expected) const { refuse(peek().place, expected); }
   [[noreturn]] void refuse(Place place, std::string_view expected) const {
     const std::string_view text = source_.text().substr(place.begin, place.end - place.begin);
@@ -55,11 +55,11 @@ class Parser {
     throw source_.error(place, "found " + found + ", expected " + std::string(expected));
   }
 
-  /// Where the next token begins, and where the last one ended.
+  /// Begin of the next token, and end of the last one.
   std::size_t begin() const { return peek().place.begin; }
   std::size_t end() const { return at_ == 0 ? 0 : tokens_[at_ - 1].place.end; }
 
-  /// One level of nesting while it lives; refuses too many.
+  /// One level of nesting during its lifetime; rejects too many.
   class Level {
    public:
     explicit Level(Parser& parser) : parser_(parser) {
@@ -78,8 +78,8 @@ class Parser {
 
   // Statements
 
-  /// Statements up to a tag of one of these names, or up to the end if there are none.  The name
-  /// itself is not taken.
+  /// Parses statements up to a tag with one of these names, or up to the end if `ends` is empty.
+  /// The name itself is not consumed.
   Body body(Texts ends) {
     const Level level(*this);
     Body out;
@@ -105,14 +105,14 @@ class Parser {
     }
   }
 
-  /// The body of a block, with the tag's end in front.
+  /// Parses the body of a block, after the end of its tag.
   Body block(Texts ends) {
     take(":");
     expect(TokenKind::kBlockEnd, "%}");
     return body(ends);
   }
 
-  /// The body of a block that no break or continue leaves, and its closing name.
+  /// The body of a block that break and continue cannot leave, and its closing name.
   Body closed_block(std::string_view end_name) {
     const int loops = std::exchange(loops_, 0);
     Body out = block({end_name});
@@ -136,7 +136,7 @@ class Parser {
     fail("one of if, for, set, macro, generation, break, continue");
   }
 
-  /// Behind `if` or `elif`, which is an `if` in the other branch.
+  /// Parses the rest of `if` or `elif`; `elif` is an `if` in the other branch.
   Statement if_statement() {
     const Level level(*this);
     Statement out{.kind = SKind::kIf, .value = tuple(false)};
@@ -213,7 +213,7 @@ class Parser {
     return out;
   }
 
-  // Expressions, from `if` and `or` down to names and literals
+  // Expressions, in order of precedence from `if` and `or` to names and literals
 
   ExpressionPointer make(std::size_t first, Expression expression) {
     for (const ExpressionPointer& part : expression.parts) {
@@ -231,7 +231,7 @@ class Parser {
     return out;
   }
 
-  /// Expressions with commas between them are a tuple.
+  /// Expressions separated by commas are a tuple.
   ExpressionPointer tuple(bool conditional = true) {
     const std::size_t first = begin();
     ExpressionPointer head = expression(conditional);
@@ -244,7 +244,7 @@ class Parser {
     return make(first, std::move(out));
   }
 
-  /// One expression; `conditional` says whether it may have an `if`.
+  /// One expression; `conditional`: whether it may contain an `if`.
   ExpressionPointer expression(bool conditional = true) {
     const Level level(*this);
     const std::size_t first = begin();
@@ -258,7 +258,7 @@ class Parser {
     return out;
   }
 
-  /// Operands with one of the operators between them, from left to right.
+  /// Operands joined by any of the operators, left-associative.
   template <typename Operand>
   ExpressionPointer chain(EKind kind, Texts operators, const Operand& operand) {
     const std::size_t first = begin();
@@ -314,7 +314,7 @@ class Parser {
     return chain(EKind::kCalculation, {"*", "/", "//", "%"}, [&] { return unary(true); });
   }
 
-  /// A filter behind `-x` filters the negative number.
+  /// A filter after `-x` applies to the negative number.
   ExpressionPointer unary(bool with_filters) {
     const Level level(*this);
     const std::size_t first = begin();
@@ -368,7 +368,7 @@ class Parser {
     return out;
   }
 
-  /// What `element` takes, up to the closing bracket, with commas between.
+  /// Parses elements with `element`, separated by commas, up to the closing bracket.
   template <typename Element>
   void separated(std::string_view close, const Element& element) {
     next();
@@ -471,7 +471,7 @@ class Parser {
     return negated ? make(first, {EKind::kNot, list_of(std::move(tested))}) : std::move(tested);
   }
 
-  /// `(a, b, c=1)`, if they are there.
+  /// Parses `(a, b, c=1)`, if present.
   ExpressionPointer with_arguments(std::size_t first, Expression call) {
     const auto argument = [&] {
       if (sees(TokenKind::kName) && sees("=", 1)) {
@@ -491,8 +491,8 @@ class Parser {
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  int loops_ = 0;   // around the statement, for break and continue
-  int macros_ = 0;  // around the expression
+  int loops_ = 0;   // that enclose the statement, for break and continue
+  int macros_ = 0;  // that enclose the expression
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ bool is_printable(char32_t c) {
   }
 }
 
-/// The escape of a character in Python's repr of a string that stands between `quote`s, or "".
+/// The escape of a character in Python's repr of a string quoted by `quote`, or "".
 std::string repr_escape(char32_t c, char quote) {
   if (c == '\n') return "\\n";
   if (c == '\r') return "\\r";
@@ -38,7 +38,7 @@ std::string repr_escape(char32_t c, char quote) {
   return c < 0x10000 ? fmt::format("\\u{:04x}", code) : fmt::format("\\U{:08x}", code);
 }
 
-/// Python's `repr` of a float: the shortest digits that give the same number back.
+/// Python's `repr` of a float: the shortest digits that parse as the same number.
 std::string float_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
@@ -46,7 +46,7 @@ std::string float_text(double number) {
   return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits;
 }
 
-/// Adds Python's `repr(value)`, how elements of lists and dicts are printed.
+/// Appends Python's `repr(value)`, the form of elements in printed lists and dicts.
 class Representation {
  public:
   explicit Representation(TextBuilder& out) : out_(out) {}
@@ -139,7 +139,7 @@ class JsonWriter {
   }
 
  private:
-  /// Of what is neither a string nor a container.
+  /// For values that are neither strings nor containers.
   static std::string plain(const Value& value) {
     switch (value.kind()) {
       case Kind::kNone:

@@ -4,21 +4,21 @@
 
 namespace turnbench::jinja {
 
-/// Python's `str(value)`, what `{{ value }}` prints.  Refuses ranges, views of dicts, and what
-/// Python prints with an address in memory: generators and functions.
+/// Python's `str(value)`, as `{{ value }}` prints it.  Rejects ranges, views of dicts, and values
+/// that Python prints with a memory address: generators and functions.
 void print(const Value& value, TextBuilder& out);
 
-/// `str(value)` as a value: a string is itself.
+/// `str(value)` as a value; strings are returned unchanged.
 String to_string(const Value& value, Budget& budget);
 
-/// The parameters of Python's json.dumps that the filter tojson has here.
+/// The parameters of Python's json.dumps that the filter tojson supports.
 struct JsonStyle {
-  std::optional<std::string> indent;  ///< of each level; none writes one line
-  std::string between = ", ";         ///< items
+  std::optional<std::string> indent;  ///< for each level; nullopt: everything on one line
+  std::string between = ", ";         ///< separator of items
   std::string behind_key = ": ";
 };
 
-/// Adds a value as json.dumps writes it; refuses what that refuses.
+/// Appends a value as json.dumps writes it; rejects values that json.dumps rejects.
 void write_json(const Value& value, const JsonStyle& style, TextBuilder& out);
 
 }  // namespace turnbench::jinja

@@ -9,7 +9,7 @@ struct Expression;
 using ExpressionPointer = std::unique_ptr<const Expression>;
 
 struct Expression {
-  /// Behind each: its parts, and what its name is.
+  /// The comments show the parts and the meaning of the name.
   enum class Kind {
     kLiteral,      ///< the constant
     kName,         ///< name
@@ -18,7 +18,7 @@ struct Expression {
     kDict,         ///< {part: part, part: part}
     kAttribute,    ///< part.name
     kItem,         ///< part[part]
-    kSlice,        ///< part[part:part:part], None for what is left out
+    kSlice,        ///< part[part:part:part], None for omitted bounds
     kCall,         ///< part(parts)
     kFilter,       ///< part|name(parts)
     kTest,         ///< part is name(parts)
@@ -29,19 +29,21 @@ struct Expression {
     kCalculation,  ///< part name part
     kComparison,   ///< part names[0] part names[1] part ...
     kText,         ///< part ~ part ~ ...
-    kConditional   ///< part if part else part, the last of which may be missing
+    kConditional   ///< part if part else part; the last part may be missing
   };
 
   Kind kind;
   std::vector<ExpressionPointer> parts{};
   std::string name{};
-  std::vector<std::string> names{};  ///< also those of the last parts of a call, filter or test
+  /// For calls, filters and tests, the keywords of the last parts.
+  std::vector<std::string> names{};
   Value constant{};
   Place place{};
-  int height = 1;  ///< of the tree below, itself included
+  int height = 1;  ///< height of the tree, including this node
 };
 
-/// What is assigned to: names, of which several unpack a value, or an attribute of a namespace.
+/// Target of an assignment: one name, several names that unpack a value, or an attribute of a
+/// namespace.
 struct Target {
   std::vector<std::string> names;
   bool unpacks = false;
@@ -66,7 +68,7 @@ struct Statement {
     kSet,         ///< {% set target = value %}
     kSetBlock,    ///< {% set target %} body
     kMacro,       ///< {% macro %}
-    kGeneration,  ///< {% generation %} body: transformers' mark of what a model is to learn
+    kGeneration,  ///< {% generation %} body: transformers' mark of the text to train on
     kBreak,
     kContinue
   };
@@ -80,11 +82,11 @@ struct Statement {
   Place place{};
 };
 
-/// The syntax tree of a template.  Refuses what is no template of Jinja2, what this library leaves
-/// out, and nesting that is too deep.
+/// The syntax tree of a template.  Rejects invalid Jinja2, unsupported features, and nesting that
+/// is too deep.
 Body parse(const Source& source);
 
-/// The text that the statements of a template write, with these variables.
+/// Evaluates the statements of a template with these variables; returns the resulting text.
 Text evaluate(const Source& source, const Body& body, const Dict& variables, Runtime& runtime);
 
 }  // namespace turnbench::jinja

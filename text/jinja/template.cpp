@@ -9,8 +9,8 @@
 namespace turnbench::jinja {
 namespace {
 
-/// Makes values of a document's: each string (not a key) is traced, its number is its place in
-/// `origins`, to which its JSON pointer is added.
+/// Converts a document to values.  The origin of each string (except keys) is recorded: its number
+/// is the index in `origins`, to which its JSON pointer is added.
 class JsonReader {
  public:
   JsonReader(std::vector<std::string>& origins, Budget& budget)

@@ -13,42 +13,45 @@
 namespace turnbench::jinja {
 
 struct RenderOptions {
-  DateTime now{};   ///< what strftime_now prints
-  Limits limits{};  ///< what is more is refused
+  DateTime now{};   ///< the time that strftime_now prints
+  Limits limits{};  ///< a rendering that exceeds them is rejected
 };
 
-/// A rendered text, and which of its bytes are which of the variables'.
+/// A rendered text, and the origin of the bytes that were copied from variables.
 struct Rendering {
   std::string text;
-  /// The parts that are verbatim copies, in ascending order.  What is between them the template
-  /// wrote, or changed: another case, an escape of JSON.
+  /// The parts that are verbatim copies, in ascending order.  The text between them was written by
+  /// the template or transformed (case, JSON escapes).
   std::vector<Piece> pieces;
-  /// What Piece::origin counts: the strings of the variables as JSON pointers,
+  /// The strings to which Piece::origin refers, as JSON pointers into the variables:
   /// "/messages/0/content".
   std::vector<std::string> origins;
 };
 
-/// A chat template of Hugging Face: the part of Jinja2 that chat templates use, in the environment
-/// that transformers gives it (the immutable sandbox, trim_blocks, lstrip_blocks, tojson as
+/// A chat template of Hugging Face: the subset of Jinja2 that chat templates use, in the
+/// environment of transformers (immutable sandbox, trim_blocks, lstrip_blocks, tojson as
 /// json.dumps, raise_exception, strftime_now).
-///   - Statements: if, for, set, macro, break, continue, and generation, which marks nothing here.
-///   - Expressions: all operators but ** and unary +; calls without * and **.
-///   - What loop, filters, tests and methods there are, the tables of the library say.
-/// It renders what Jinja2 renders, with Python's meaning of truth, numbers, texts and slices, or it
-/// refuses: what is left out, integers beyond 64 bits, and prints of what Python prints with an
-/// address in memory or as the text of a type (generators, views, functions).  Two things are
-/// simpler than in Jinja2.  A variable that a block assigns is until then what it is around the
-/// block, while Jinja2 in some cases knows in advance that it will be another one.  And what is
-/// wrong or left out matters where it runs, while Jinja2 finds some of it before.
-/// Whatever a template or its variables say ends with a text or an input_error that names the
-/// template, the line and the expression; see Limits.
+/// - Statements: if, for, set, macro, break, continue, and generation, which marks nothing here.
+/// - Expressions: all operators except ** and unary +; calls without * and **.
+/// - The tables of the library list the attributes of loop, the filters, the tests and the methods.
+/// It either gives the same text as Jinja2, with Python's semantics of truth, numbers, texts and
+/// slices, or rejects the template: unsupported features, integers beyond 64 bits, and printing
+/// values that Python prints with a memory address or as a type (generators, views, functions).
+///
+/// Two rules are simpler than in Jinja2.  Until a block assigns a variable, the variable has its
+/// value from outside the block; Jinja2 in some cases determines in advance that it will be local.
+/// Errors and unsupported features are reported when they are evaluated; Jinja2 reports some of
+/// them when it parses the template.
+///
+/// For any template and variables, the result is a text or an input_error that names the template,
+/// the line and the expression; see Limits.
 class Template {
  public:
-  /// Refuses what is no template; `name` stands in messages.
+  /// Rejects text that is not a valid template; `name` is used in messages.
   static Template parse(std::string_view source, std::string name);
 
   /// The text for the variables (messages, add_generation_prompt, bos_token, tools, ...): an object
-  /// whose keys are in the order that a template's loops shall see.
+  /// whose keys are in the order in which a template's loops visit them.
   Rendering render(const OrderedJson& variables, const RenderOptions& options = {}) const;
 
  private:

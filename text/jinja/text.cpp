@@ -19,7 +19,7 @@ std::vector<Slice> split_at_space(const Text& text, std::size_t most) {
   for (std::size_t at = 0; at < bytes.size();) {
     const std::size_t begin = at;
     if (python::is_space(next_code_point(bytes, at))) continue;
-    if (out.size() == most) {  // the rest, with white space at its end
+    if (out.size() == most) {  // the rest, with trailing white space
       out.push_back({&text, begin, bytes.size()});
       break;
     }
@@ -52,7 +52,7 @@ bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// Lower case, with upper case where `begins` says that a word begins behind what is in front.
+/// Lower case, except for upper case where `begins(preceding text)` is true.
 template <typename Begins>
 std::string cased(std::string_view text, const Begins& begins) {
   std::string out;
@@ -105,11 +105,11 @@ TextBuilder& TextBuilder::add(const Slice& copied) {
 
 TextBuilder& TextBuilder::repeat(const Text& copied, std::size_t count) {
   if (copied.size() == 0) return *this;
-  if (!copied.pieces().empty()) {  // which cost more than the bytes: soon too much
+  if (!copied.pieces().empty()) {  // pieces cost more than bytes: the limit is soon reached
     for (; count > 0; --count) add(copied);
     return *this;
   }
-  budget_.make(copied.size(), count);  // all of it before any of it is there
+  budget_.make(copied.size(), count);  // charged before any of it exists
   text_.bytes_.reserve(text_.size() + copied.size() * count);
   for (; count > 0; --count) text_.bytes_ += copied.bytes();
   return *this;
@@ -155,7 +155,7 @@ std::vector<Slice> split_text(const Text& text, std::optional<std::string_view> 
 
 std::vector<Slice> split_text_from_right(const Text& text, std::string_view separator,
                                          std::int64_t most) {
-  // On the texts read backwards, byte by byte.
+  // Searches the reversed texts, byte by byte.
   const Text backwards(std::string(text.bytes().rbegin(), text.bytes().rend()));
   std::vector<Slice> out =
       split_at(backwards, std::string(separator.rbegin(), separator.rend()), limit_of(most));
@@ -187,7 +187,7 @@ Text replace(const Text& text, std::string_view from, const Text& to, std::int64
   const std::string_view bytes = text.bytes();
   for (std::size_t left = limit_of(most); left > 0; --left) {
     budget.steps(1);
-    if (from.empty()) {  // in front of each character, and at the end
+    if (from.empty()) {  // before each character, and at the end
       out.add(to);
       const std::size_t begin = done;
       if (begin == bytes.size()) break;

@@ -12,8 +12,8 @@
 
 namespace turnbench::jinja {
 
-/// A part of a text that is a verbatim copy: its bytes [begin, end) are those of the string
-/// `origin` from its byte `source` on.
+/// A part of a text that is a verbatim copy: its bytes [begin, end) equal those of the string
+/// `origin` from byte `source` on.
 struct Piece {
   std::size_t begin = 0, end = 0;
   int origin = 0;
@@ -22,13 +22,13 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-/// A UTF-8 string that knows which of its parts are copies of given strings, in ascending order.
-/// What no piece covers was written by the template or made by a function.
+/// A UTF-8 string that records which of its parts are copies of given strings, in ascending order.
+/// Parts without a piece were written by the template or returned by a function.
 class Text {
  public:
   Text() = default;
   explicit Text(std::string bytes) : bytes_(std::move(bytes)) {}
-  /// A given string: a copy of itself.
+  /// A given string, whose only piece is the whole string.
   Text(std::string bytes, int origin);
 
   std::string_view bytes() const { return bytes_; }
@@ -43,7 +43,7 @@ class Text {
 
 using TextPointer = std::shared_ptr<const Text>;
 
-/// A part of a text, in bytes.  The text outlives it.
+/// A part of a text, in bytes.  The text must outlive it.
 struct Slice {
   const Text* text = nullptr;
   std::size_t begin = 0, end = 0;
@@ -51,7 +51,7 @@ struct Slice {
   std::string_view bytes() const { return text->bytes().substr(begin, end - begin); }
 };
 
-/// Puts a text together.  Everything is charged to the budget.
+/// Builds a text.  All work is charged to the budget.
 class TextBuilder {
  public:
   explicit TextBuilder(Budget& budget) : budget_(budget) {}
@@ -59,9 +59,9 @@ class TextBuilder {
   TextBuilder& add(std::string_view written);
   TextBuilder& add(const Slice& copied);
   TextBuilder& add(const Text& copied) { return add(Slice{&copied, 0, copied.size()}); }
-  /// `count` times the same text.
+  /// Appends the same text `count` times.
   TextBuilder& repeat(const Text& copied, std::size_t count);
-  /// The text with the characters replaced for which `escape` gives some text.
+  /// Appends the text, with the characters replaced for which `escape` returns a text.
   template <typename Escape>
   TextBuilder& add_escaped(const Text& copied, const Escape& escape);
 
@@ -90,33 +90,32 @@ TextBuilder& TextBuilder::add_escaped(const Text& copied, const Escape& escape) 
 /// The number of code points of well-formed text.
 std::size_t count_code_points(std::string_view text);
 
-/// The byte at which the code point `index` begins; the size if there are not so many.
+/// The byte at which the code point `index` begins; the size if there are fewer code points.
 std::size_t offset_of(std::string_view text, std::size_t index);
 
-/// What Python's `str` does, on texts that know where they came from.  Parts are returned as slices
-/// of the text they are cut from, so that nothing is lost; only changes of case forget.
+/// Methods of Python's `str`, on texts with recorded origins.  Parts are returned as slices of the
+/// text, so that their origins are kept; only changes of case lose them.
 
-/// `strip`: without white space, or without any of the characters `chars`.
+/// `strip`: removes white space, or the characters `chars`.
 Slice strip(const Text& text, std::optional<std::string_view> chars, bool left, bool right);
 
-/// `split`: at a separator that is not empty, or at white space; at most `most` times if that is
-/// not negative.
+/// `split`: at a non-empty separator, or at white space; at most `most` times unless negative.
 std::vector<Slice> split_text(const Text& text, std::optional<std::string_view> separator,
                               std::int64_t most);
 
-/// `rsplit`: the same, counted from the right.
+/// `rsplit`: as `split_text`, from the right.
 std::vector<Slice> split_text_from_right(const Text& text, std::string_view separator,
                                          std::int64_t most);
 
 /// `splitlines`: at each of Python's line ends.
 std::vector<Slice> split_lines(const Text& text);
 
-/// `replace`: at most `most` times if that is not negative.
+/// `replace`: at most `most` times unless negative.
 Text replace(const Text& text, std::string_view from, const Text& to, std::int64_t most,
              Budget& budget);
 
-/// `capitalize` and `title`, and Jinja2's filter title, for which words begin behind white space,
-/// hyphens and opening brackets.  They refuse text that is not ASCII.
+/// `capitalize` and `title`, and Jinja2's filter title, for which words begin after white space,
+/// hyphens and opening brackets.  They reject text that is not ASCII.
 std::string capitalize(std::string_view text);
 std::string title(std::string_view text);
 std::string title_words(std::string_view text);

@@ -19,15 +19,16 @@ class Object;
 class Runtime;
 class Value;
 
-/// Jinja2's default Undefined: prints as nothing, is empty and false; most other uses refuse it
-/// with the reason.
+/// Jinja2's default Undefined: prints as an empty string, is empty and false; most other uses are
+/// rejected with the reason.
 struct Undefined {
   std::shared_ptr<const std::string> why;
 };
 
 struct None {};
 
-/// A string.  What the filter `safe` returns is marked: Jinja2 would escape what is added to it.
+/// A string.  Results of the filter `safe` are marked, because Jinja2 would escape text that is
+/// added to them.
 struct String {
   TextPointer text;
   bool marked = false;
@@ -37,18 +38,18 @@ struct String {
 struct Sequence {
   std::string_view type;
   std::vector<Value> items;
-  int depth = 1;  ///< of containers within each other, this one included
+  int depth = 1;  ///< nesting depth of containers, including this one
 };
 
 struct Dict {
-  std::vector<std::pair<Value, Value>> items;  ///< in the order in which they came, keys once
+  std::vector<std::pair<Value, Value>> items;  ///< in order of insertion, with unique keys
   int depth = 1;
 };
 
 enum class Kind { kUndefined, kNone, kBool, kInteger, kFloat, kString, kSequence, kDict, kObject };
 
-/// A value of Python, as far as templates see them.  Cheap to copy; containers never change, as in
-/// Jinja2's immutable sandbox.
+/// A Python value as templates see it.  Cheap to copy; containers are immutable, as in Jinja2's
+/// immutable sandbox.
 class Value {
  public:
   Value() : Value(Undefined{}) {}
@@ -65,7 +66,7 @@ class Value {
   static Value undefined(std::string why);
   static Value text(std::string_view bytes) { return Value(Text(std::string(bytes))); }
   static Value size(std::size_t count) { return Value(static_cast<std::int64_t>(count)); }
-  /// These refuse containers that are nested too deep.
+  /// These reject containers that are nested too deep.
   static Value sequence(std::string_view type, std::vector<Value> items);
   static Value list(std::vector<Value> items) { return sequence("list", std::move(items)); }
   static Value tuple(std::vector<Value> items) { return sequence("tuple", std::move(items)); }
@@ -91,12 +92,12 @@ class Value {
   const std::shared_ptr<Object>& as_object() const {
     return std::get<std::shared_ptr<Object>>(value_);
   }
-  /// An integer, or true and false as 1 and 0.
+  /// The value of an integer or bool (0 or 1).
   std::optional<std::int64_t> integer() const;
-  /// Any number.
+  /// The value of any number.
   std::optional<double> number() const;
 
-  /// How deep containers are within each other; 0 for what is none.
+  /// Nesting depth of containers; 0 for other values.
   int depth() const;
 
  private:
@@ -111,16 +112,16 @@ class Value {
       value_;
 };
 
-/// One more than the deepest of the values; refuses what is too deep.
+/// One more than the maximum depth of the values; rejects a depth beyond the limit.
 int depth_over(const std::vector<Value>& items);
 
-/// What Python calls the type: "str", "int", "NoneType", ...
+/// Python's name of the type: "str", "int", "NoneType", ...
 std::string type_name(const Value& value);
 
 /// For messages: "a list of 3", "the string \"abc\"", "'x' is undefined".
 std::string describe(const Value& value);
 
-/// A message of Jinja2 for a value that is undefined.
+/// Throws Jinja2's message for an undefined value.
 [[noreturn]] void refuse_undefined(const Value& value);
 
 /// The arguments of a call.
@@ -129,7 +130,8 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-/// A value with a state or a function of its own.  What an object does not say, it cannot do.
+/// A value with a state or a function of its own.  Operations that an object does not override are
+/// rejected.
 class Object {
  public:
   virtual ~Object() = default;
@@ -139,11 +141,11 @@ class Object {
   virtual std::optional<Value> attribute(std::string_view /*name*/) { return std::nullopt; }
   virtual bool is_callable() const { return false; }
   virtual Value call(Runtime&, Arguments);
-  /// Drops the values that it holds, at the end of a rendering.
+  /// Drops the values that it references, at the end of a rendering.
   virtual void forget() {}
 };
 
-/// What Python calls a generator: its values can be taken once.
+/// A generator of Python: its values can be consumed once.
 class Iterator : public Object {
  public:
   explicit Iterator(std::vector<Value> values)
@@ -161,7 +163,7 @@ class Iterator : public Object {
   int depth_;
 };
 
-/// What `namespace(...)` makes: the one value whose attributes a template can set.
+/// The result of `namespace(...)`: the only value whose attributes a template can set.
 class Namespace : public Object {
  public:
   std::string type_name() const override { return "Namespace"; }
@@ -178,18 +180,18 @@ class Namespace : public Object {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-/// What functions need of the rendering that calls them.
+/// The state of a rendering that functions need.
 class Runtime {
  public:
   Runtime(const Limits& limits, const DateTime& time) : budget(limits), now(time) {}
-  /// Ends the cycles of values that refer to each other.
+  /// Breaks reference cycles between values.
   ~Runtime() {
     for (const auto& object : kept_) object->forget();
   }
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  /// Remembers an object that can hold values which refer back to it.
+  /// Registers an object that can hold values which refer back to it.
   void keep(std::shared_ptr<Object> object) {
     budget.elements(2);
     kept_.push_back(std::move(object));

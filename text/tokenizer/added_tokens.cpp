@@ -10,14 +10,14 @@
 namespace turnbench {
 namespace {
 
-// \w of Rust's regex, to which the joiners belong.
+// \w of Rust's regex, which includes the joiners.
 constexpr std::string_view kWordCharacter = R"(\A[\w\x{200c}\x{200d}])";
 
 std::string shown(const std::string& content) {
   return printable(shorten(content, 40));
 }
 
-/// Where the white space that ends at `offset` starts, at `least` or behind.
+/// The begin of the white space that ends at `offset`, not before `least`.
 std::size_t white_space_before(std::string_view text, std::size_t offset, std::size_t least) {
   while (offset > least) {
     const std::size_t start = start_of_character(text, offset - 1);

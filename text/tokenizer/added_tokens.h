@@ -27,7 +27,7 @@ struct AddedToken {
   bool single_word = false;             ///< matches only if it is not part of a word
   bool lstrip = false, rstrip = false;  ///< also matches the white space on that side
   bool normalized = false;              ///< is matched in the normalized text
-  std::string decoded{};  ///< what the decoder gets: the content, normalized if `normalized`
+  std::string decoded{};  ///< the content as the decoder receives it, normalized if `normalized`
 };
 
 /// A part of a text: an added token, or the text between two of them (id -1).
@@ -40,9 +40,9 @@ struct TokenSegment {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// source: the begin of messages.
-  /// @throws Error (input) for repeated ids or contents, and for a token that the vocabulary has
-  /// with another id.
+  /// source: prefix of messages.
+  /// @throws Error (input) for repeated ids or contents, and for a token that has another id in the
+  /// vocabulary.
   AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocabulary,
               const Normalizer& normalizer, const std::string& source);
 

@@ -12,7 +12,7 @@ namespace turnbench {
 namespace {
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
-constexpr std::size_t kLongestSeen = 64;  // bytes; longer words hardly ever come back
+constexpr std::size_t kLongestSeen = 64;  // in bytes; longer words rarely recur
 
 std::uint64_t key_of(std::uint32_t left, std::uint32_t right) {
   return (static_cast<std::uint64_t>(left) << 32) | right;
@@ -87,8 +87,9 @@ std::vector<BpeMerge> merges_by_concatenation(const Vocabulary& vocabulary,
 
 void BpeEncoder::encode(std::string_view word, std::vector<BpeToken>& out) {
   if (bpe_.rules_.byte_level || bpe_.rules_.ignore_merges) return encode_part(word, 0, out);
-  // No merge reaches over a place whose two characters no merge puts side by side, so the parts
-  // between such places can be encoded by themselves.  Unknown neighbours may fuse, though.
+  // No merge crosses a boundary between two characters that no merged token contains side by side,
+  // so the parts between such boundaries can be encoded separately.  Adjacent unknown characters
+  // may still fuse.
   std::size_t begin = 0, at = 0;
   char32_t before = 0;
   while (at < word.size()) {
@@ -130,7 +131,7 @@ void BpeEncoder::encode_part(std::string_view part, std::size_t offset,
     }
   }
   copy(begin, seen_tokens_.size());
-  if (seen == nullptr || seen->size > 0) {  // too long, or another word has this hash
+  if (seen == nullptr || seen->size > 0) {  // too long, or a hash collision
     seen_tokens_.resize(begin);
     return;
   }
@@ -147,7 +148,7 @@ void BpeEncoder::add_symbol(int id, std::size_t end) {
 void BpeEncoder::read_symbols(std::string_view part) {
   symbols_.clear();
   const BpeRules& rules = bpe_.rules_;
-  std::size_t unknown_end = 0;  // of the unknown token that is not yet put down
+  std::size_t unknown_end = 0;  // end of the unknown token that is not yet written
   const auto put_unknown = [&]() {
     if (unknown_end > 0) add_symbol(rules.unk, unknown_end);
     unknown_end = 0;

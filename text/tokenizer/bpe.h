@@ -60,9 +60,9 @@ class Bpe {
   TextMap<int> words_;                   // for ignore_merges: text -> token
 };
 
-/// Makes merges for vocabularies without a list of merges (SentencePiece, tiktoken): any two tokens
-/// whose concatenation is a token merge.  ranks: of the result, by id; tokens with kNoRank take no
-/// part.
+/// Generates merges for vocabularies without a list of merges (SentencePiece, tiktoken): any two
+/// tokens whose concatenation is a token merge. ranks: rank of the resulting token, by id; tokens
+/// with kNoRank are never the result of a merge.
 constexpr std::uint32_t kNoRank = ~std::uint32_t{0};
 std::vector<BpeMerge> merges_by_concatenation(const Vocabulary& vocabulary,
                                               const std::vector<std::uint32_t>& ranks);

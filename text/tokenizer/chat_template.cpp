@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kMarkedTurns = 16;  // `tiny` has marks for so many turns
+constexpr int kMarkedTurns = 16;  // number of turns for which `tiny` has marks
 
 std::string known_names() {
   return join(chat_template_names(), ", ");

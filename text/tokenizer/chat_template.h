@@ -12,13 +12,14 @@
 
 namespace turnbench {
 
-/// A chat template: a model's own text, or one that has a name here.
+/// A chat template: a model's own, or a known one.
 struct ChatTemplate {
-  std::string name{};                           ///< a known one's, else "own"
-  std::string source{};                         ///< names it in messages
+  std::string name{};                           ///< name of a known template, else "own"
+  std::string source{};                         ///< name of its place in messages
   std::string text{};                           ///< in Jinja
   std::map<std::string, std::string> tokens{};  ///< variables of the text: bos_token, ...
-  std::vector<std::string> stops{};  ///< what ends answers beside what stands behind a given one
+  /// Stop texts, in addition to the text that follows a given answer.
+  std::vector<std::string> stops{};
 
   /// A user message consists of paragraphs and a question.  These texts precede each of them; the
   /// first piece of a message only if `prefixes_first_piece`.
@@ -34,12 +35,12 @@ std::vector<std::string> chat_template_names();
 /// @throws Error (input) for an unknown name, with the list of known names.
 ChatTemplate find_chat_template(std::string_view name);
 
-/// The template that `text` is, or names.  `source` is where it stands: "DIR: chat_template".
-/// @throws Error (input) for no text, with the list of known names.
+/// The template with text or name `text`.  `source` is its place in messages: "DIR: chat_template".
+/// @throws Error (input) for an empty text, with the list of known names.
 ChatTemplate chat_template_of(std::string_view text, const Tokenizer& tokenizer,
                               std::string source);
 
-/// The template that `given` says: `auto` for the model's own, a known name, or a Jinja file, whose
+/// Opens the template `given`: `auto` for the model's own, a known name, or a Jinja file, whose
 /// path may be relative to `folder`.  Messages name the place of `given` and the model.
 /// @throws Error (input) for anything else.
 ChatTemplate open_chat_template(const std::string& given, const std::string& place,
@@ -51,12 +52,12 @@ ChatTemplate open_chat_template(const std::string& given, const std::string& pla
 /// are reproducible.
 class ChatRenderer {
  public:
-  /// @throws Error (input) if the template's text is no template.
+  /// @throws Error (input) if the text is not a valid template.
   explicit ChatRenderer(const ChatTemplate& chat);
 
-  /// `messages`: [{"role", "content"}], whose strings the rendering's origins name
+  /// `messages`: [{"role", "content"}], to whose strings the rendering's origins refer
   /// ("/messages/0/content").  With `generation_prompt` the text ends where the answer begins.
-  /// @throws Error (input) for what the template refuses, with its words.
+  /// @throws Error (input), with the template's message, if the template rejects the messages.
   jinja::Rendering render(const OrderedJson& messages, bool generation_prompt) const;
 
  private:

@@ -10,11 +10,11 @@
 namespace turnbench {
 namespace {
 
-// What stands for messages that are said elsewhere.
+// Placeholders for the other messages.
 constexpr const char* kQuestion = "question";
 constexpr const char* kAnswer = "answer";
 
-/// The parts of a rendering that are copies of the message at `index`.
+/// The parts of a rendering that were copied from the message at `index`.
 std::vector<jinja::Piece> copies_of(const jinja::Rendering& rendered, std::size_t index) {
   const std::string content = fmt::format("/messages/{}/content", index);
   std::vector<jinja::Piece> out;
@@ -26,7 +26,7 @@ std::vector<jinja::Piece> copies_of(const jinja::Rendering& rendered, std::size_
 
 }  // namespace
 
-/// A dialogue up to a turn's answer, and where the answer before the turn stands in it.
+/// A dialogue up to a turn's answer, and the place of the preceding answer in it.
 struct ChatTurns::Answered {
   jinja::Rendering all;
   std::size_t begin = 0, end = 0;
@@ -48,7 +48,7 @@ std::size_t ChatTurns::index_of_question(int turn) const {
   return (system_.empty() ? 0 : 1) + 2 * static_cast<std::size_t>(turn);
 }
 
-/// `turn` questions with `answer`, and `message`.
+/// Renders `turn` questions with `answer`, and `message`.
 jinja::Rendering ChatTurns::render(int turn, const std::string& message,
                                    const std::string& answer) const {
   OrderedJson messages = OrderedJson::array();
@@ -84,7 +84,7 @@ void ChatTurns::require_appended(int turn, const Answered& dialogue) const {
   const jinja::Rendering asked = render(turn - 1, kQuestion, kAnswer);
   const auto question = copies_of(asked, index_of_question(turn - 1));
   const std::size_t end = question.empty() ? 0 : question.back().end;
-  // Behind the message is the cue, which may differ.
+  // The cue after the message may differ.
   if (end > 0 && dialogue.all.text.starts_with(asked.text.substr(0, end))) return;
   throw input_error(
       "{}: found that turn {} changes what stands before it{}, expected a template that appends "
@@ -112,7 +112,7 @@ TurnText ChatTurns::turn(int turn, const std::string& message) const {
   if (!python::strip(message).empty())
     throw input_error(
         "{}: found the user's message changed or left out, expected its text as it is", source_);
-  // Nothing is left of white space; it would stand where another message stands.
+  // A message of white space was removed; its position is that of another message.
   const std::size_t place = this->turn(turn, kQuestion).copies.front().begin;
   const std::size_t at = std::min(place, out.text.size());
   out.copies.push_back({.begin = at, .end = at});

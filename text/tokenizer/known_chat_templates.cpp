@@ -3,7 +3,8 @@
 namespace turnbench {
 namespace {
 
-/// Takes the system prompt out of the messages: `system`, and `content` of it if there is one.
+/// Removes the system prompt from the messages: sets `system`, and `content` to its text if there
+/// is one.
 constexpr const char* kTakeSystem =
     "{% if messages[0].role == 'system' %}{% set content = messages[0].content %}"
     "{% set system = true %}{% set messages = messages[1:] %}{% endif %}";
@@ -26,8 +27,8 @@ ChatTemplate llama3_dated(std::string name) {
           "{{ content | trim if system }}<|eot_id|>");
 }
 
-/// `begin`: what stands in front of messages without a system prompt.  `answer`: what is written of
-/// an answer.  `cue`: at the end of the generation prompt.
+/// `begin`: text before messages without a system prompt.  `answer`: text of an answer.  `cue`:
+/// text at the end of the generation prompt.
 ChatTemplate chatml(std::string name, const std::string& begin,
                     const std::string& answer = "m.content", const std::string& cue = "") {
   return {.name = std::move(name),
@@ -52,7 +53,7 @@ ChatTemplate qwen3(std::string name, const std::string& cue) {
                 cue);
 }
 
-/// `before` and `behind`: what surrounds a user message.  `answer`: what is written of an answer.
+/// `before` and `behind`: the text around a user message.  `answer`: text of an answer.
 ChatTemplate mistral(std::string name, const std::string& before, const std::string& behind,
                      const std::string& answer) {
   return {.name = std::move(name),
@@ -73,7 +74,7 @@ ChatTemplate llama2() {
           .stops = {"</s>"}};
 }
 
-/// Questions and answers bear the number of the turn.
+/// Questions and answers contain the number of the turn.
 ChatTemplate tiny() {
   return {.name = "tiny",
           .text =
@@ -88,7 +89,7 @@ ChatTemplate tiny() {
           .prefixes_first_piece = true};
 }
 
-/// No markup at all: turns are paragraphs.
+/// No markup: turns are paragraphs.
 ChatTemplate none() {
   return {.name = "none",
           .text =

@@ -35,7 +35,7 @@ void replace(TracedText& text, const UnicodeRegex& pattern, std::string_view wit
 
 void strip(TracedText& text, bool left, bool right) {
   const std::string_view view = text.view();
-  std::size_t begin = 0, end = 0;  // of what stays: `end` behind the last other character
+  std::size_t begin = 0, end = 0;  // range of the kept text
   bool seen = false;
   for (std::size_t i = 0; i < view.size();) {
     const std::size_t at = i;

@@ -12,18 +12,18 @@
 namespace turnbench {
 namespace {
 
-// The two engines' own \s and \w differ in a few characters, so the classes are spelled out.
+// \s and \w of the two engines differ in a few characters, so the classes are written explicitly.
 constexpr std::string_view kSpace =
     R"(\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
-// Oniguruma counts these numbers of Latin-1 in when \w stands by itself, not in a class.
+// Oniguruma includes these Latin-1 numbers in \w outside of a class only.
 constexpr std::string_view kLatinNumbers = R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
 
-// Without case, Oniguruma matches a pair of letters with the one character that folds to it (ß,
-// ligatures), and that character with the pair.  PCRE2 does neither.
+// Without case, Oniguruma matches a pair of letters with the single character that folds to it (ß,
+// ligatures), and vice versa.  PCRE2 does neither.
 constexpr std::string_view kFoldedPairs[] = {"ss", "st", "ff", "fi", "fl"};
 
-/// Whether a character without case is two or three characters.
+/// Whether a character folds to two or three characters.
 bool folds_to_several(char32_t c) {
   std::array<utf8proc_int32_t, 4> folded;
   return utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), folded.data(), folded.size(),
@@ -128,7 +128,7 @@ class Translator {
     put(fmt::format("\\{}{{{}{}}}", negative ? 'P' : 'p', kind, name), close + 1 - at_);
   }
 
-  /// \xHH below 0x80 (above, Oniguruma means a byte), \x{H...} and \uHHHH.
+  /// \xHH below 0x80 (in Oniguruma, larger values are bytes), \x{H...} and \uHHHH.
   void code_point() {
     const auto hex = [&](std::size_t begin, std::size_t count) {
       const std::string_view digits = pattern_.substr(std::min(begin, pattern_.size()), count);
@@ -179,10 +179,10 @@ class Translator {
     std::size_t i = at_ + 2;
     for (; i < pattern_.size() && std::string_view("im-").find(pattern_[i]) != std::string::npos;
          ++i) {
-      options += pattern_[i] == 'm' ? 's' : pattern_[i];  // Ruby's m is everyone else's s
+      options += pattern_[i] == 'm' ? 's' : pattern_[i];  // Ruby's m is s in other engines
     }
     const char end = i < pattern_.size() ? pattern_[i] : '\0';
-    // In the middle of a pattern the engines disagree about what (?i) takes in.
+    // In the middle of a pattern, the scope of (?i) differs between the engines.
     if (options.empty() || (end != ':' && (end != ')' || start != 0))) refuse("this kind of group");
     if (options.find('i') != std::string::npos) refuse_multiple_folds();
     put(fmt::format("(?{}{}", options, end), i + 1 - at_);
@@ -201,7 +201,7 @@ class Translator {
     }
   }
 
-  /// {n}, {n,}, {n,m}, {,m}; any other brace is a character.
+  /// {n}, {n,}, {n,m}, {,m}; any other brace is literal.
   void interval() {
     std::size_t i = at_ + 1;
     const auto number = [&]() {
@@ -216,7 +216,7 @@ class Translator {
     const bool closed = i < pattern_.size() && pattern_[i] == '}';
     if (!closed || (low.empty() && high.empty())) return put("\\{", 1);
     put(fmt::format("{{{}{}{}}}", low.empty() ? "0" : low, range ? "," : "", high), i + 1 - at_);
-    // Ruby reads {n}? as optional and {n,m}+ as a repeat of a repeat.
+    // Ruby parses {n}? as optional and {n,m}+ as a repeated repeat.
     if (looking_at("+") || (looking_at("?") && !range)) refuse("a suffix of {n}");
   }
 
@@ -229,8 +229,8 @@ class Translator {
 }  // namespace
 
 std::string oniguruma_to_pcre(std::string_view pattern, const std::string& where) {
-  // DeepSeek's: tried at every space of a run, it would be quadratic.  A match starts where the run
-  // does, or where the search does.
+  // DeepSeek's pattern: a match attempt at every space of a run would take quadratic time.  A match
+  // starts at the begin of the run, or of the search.
   if (pattern == R"(\s+$)") return fmt::format(R"((?:\G|(?<![{0}]))[{0}]+$)", kSpace);
   return Translator(pattern, where).run();
 }

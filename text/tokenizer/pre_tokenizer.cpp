@@ -12,11 +12,11 @@ namespace {
 using Behavior = Splitter::Behavior;
 using Pieces = std::vector<TextRange>;
 
-// GPT-2's own words, encoder.py.
+// GPT-2's pattern of words, from encoder.py.
 constexpr std::string_view kGpt2Words =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// ASCII punctuation and general category P as of Unicode 8, which the reference package holds.
+// ASCII punctuation and general category P of Unicode 8, as in the reference package.
 constexpr std::string_view kPunctuation =
     R"((?![\x{61d}\x{9fd}\x{a76}\x{c77}\x{c84}\x{1b7d}\x{1b7e}\x{2e43}-\x{2e4f}\x{2e52}-\x{2e5d})"
     R"(\x{10ead}\x{10f55}-\x{10f59}\x{10f86}-\x{10f89}\x{111c9}\x{1144b}-\x{1144f}\x{1145a})"
@@ -25,7 +25,7 @@ constexpr std::string_view kPunctuation =
     R"(\x{11c71}\x{11ef7}\x{11ef8}\x{11fff}\x{12ff1}\x{12ff2}\x{16e97}-\x{16e9a}\x{16fe2})"
     R"(\x{1e95e}\x{1e95f}])[\p{P}$+<=>^`|~\x{166d}])";
 
-// \w+|[^\w\s]+ with the \w of Rust's regex, to which the joiners belong.
+// \w+|[^\w\s]+ with the \w of Rust's regex, which includes the joiners.
 constexpr std::string_view kWhitespaceWords = R"([\w\x{200c}\x{200d}]+|[^\w\s\x{200c}\x{200d}]+)";
 
 UnicodeRegex regex(std::string_view pattern) {
@@ -38,7 +38,7 @@ struct Part {
   bool is_match;
 };
 
-/// All of `piece`, cut at the matches; relative to the text.
+/// Cuts `piece` at the matches; the parts are relative to the text.
 void cut(std::string_view text, TextRange piece, RegexMatcher& matcher, std::vector<Part>& parts) {
   parts.clear();
   matcher.start(text.substr(piece.begin, piece.end - piece.begin));
@@ -52,7 +52,7 @@ void cut(std::string_view text, TextRange piece, RegexMatcher& matcher, std::vec
   if (done != piece.end) parts.push_back({{done, piece.end}, false});
 }
 
-/// Joins parts as `behavior` says; what it drops becomes empty.
+/// Joins parts according to `behavior`; dropped parts become empty.
 void join_parts(Behavior behavior, std::vector<Part>& parts) {
   const std::size_t n = parts.size();
   switch (behavior) {
@@ -87,7 +87,7 @@ void join_parts(Behavior behavior, std::vector<Part>& parts) {
   }
 }
 
-/// Puts `prefix` before every piece that `wants` one.
+/// Inserts `prefix` before every piece for which `wants` is true.
 template <typename Predicate>
 void add_prefixes(TracedText& text, Pieces& pieces, std::string_view prefix, Predicate wants) {
   const std::string_view view = text.view();
@@ -103,7 +103,7 @@ void add_prefixes(TracedText& text, Pieces& pieces, std::string_view prefix, Pre
   rewriter.finish();
 }
 
-/// Writes every space as `mark`.
+/// Replaces every space by `mark`.
 void mark_spaces(TracedText& text, Pieces& pieces, std::string_view mark) {
   const std::string_view view = text.view();
   TextRewriter rewriter(text);
@@ -118,7 +118,7 @@ void mark_spaces(TracedText& text, Pieces& pieces, std::string_view mark) {
   rewriter.finish();
 }
 
-/// Pieces of a text as pieces of its form in the byte-level alphabet, or the other way round.
+/// Maps pieces of a text to pieces of its form in the byte-level alphabet, and back.
 class ByteLevelMap {
  public:
   explicit ByteLevelMap(std::string_view bytes) : text_(to_byte_level(bytes)) {}
@@ -128,7 +128,7 @@ class ByteLevelMap {
   void to_bytes(Pieces& pieces) { move(pieces, mapped_, byte_); }
 
  private:
-  /// Walks both texts together, so that the offsets, which ascend, cost one pass.
+  /// Traverses both texts in parallel; offsets ascend, so one pass suffices.
   void move(Pieces& pieces, const std::size_t& from, const std::size_t& to) {
     byte_ = mapped_ = 0;
     const auto translate = [&](std::size_t& offset) {

@@ -14,14 +14,14 @@ namespace turnbench {
 /// Splits pieces of a text at the matches of a pattern.
 class Splitter {
  public:
-  /// What happens to the matches (tokenizers' SplitDelimiterBehavior).
+  /// Treatment of the matches (tokenizers' SplitDelimiterBehavior).
   enum class Behavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
   static Behavior parse_behavior(const JsonView& json);
 
   Splitter(UnicodeRegex pattern, Behavior behavior, bool invert = false)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
-  /// Splits each piece of `text` by itself.
+  /// Splits each piece of `text` separately.
   void apply(std::string_view text, std::vector<TextRange>& pieces) const;
 
  private:

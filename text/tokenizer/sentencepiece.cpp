@@ -14,12 +14,12 @@ namespace {
 struct Field {
   std::uint64_t number = 0;
   enum class Kind { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 } kind = Kind::kVarint;
-  std::uint64_t value = 0;  // of the number kinds
+  std::uint64_t value = 0;  // for numeric types
   std::string_view bytes;
   std::size_t offset = 0;  // of the field in the file
 };
 
-/// Walks the fields of a message.
+/// Iterates over the fields of a message.
 class Message {
  public:
   Message(std::string_view bytes, std::size_t offset, const std::string& source)
@@ -52,7 +52,7 @@ class Message {
     fail(field.offset, fmt::format("a field of the wire type {}", key & 7), "0, 1, 2 or 5");
   }
 
-  /// A message inside of `field`.
+  /// The message in `field`.
   Message open(const Field& field) const {
     if (field.kind != Field::Kind::kBytes) fail(field.offset, "a number", "a message");
     const auto inside = static_cast<std::size_t>(field.bytes.data() - bytes_.data());
@@ -135,7 +135,7 @@ SentencePieceModel::Piece read_piece(Message message, std::size_t offset) {
 }
 
 void read_trainer(Message message, SentencePieceModel& model) {
-  std::uint64_t model_type = 1;  // unigram unless said otherwise
+  std::uint64_t model_type = 1;  // default: unigram
   for (Field field; message.next(field);) {
     if (field.number == 3) model_type = message.number(field);
     if (field.number == 24 && message.number(field) != 0) {

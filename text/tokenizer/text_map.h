@@ -15,7 +15,7 @@ struct TextHash {
   }
 };
 
-/// A hash map from strings; look-ups with string views need no copy.
+/// A hash map from strings; string views can be looked up without a copy.
 template <typename Value>
 using TextMap = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
 

@@ -35,8 +35,8 @@ void decode_byte_level(Tokens& tokens) {
   tokens = {replace_invalid_utf8(bytes)};
 }
 
-/// A run of byte tokens that is not well-formed becomes one U+FFFD a byte: the whole run, or with
-/// `each_character` only what is ill-formed in it.
+/// Decodes byte tokens.  In an ill-formed run, each byte becomes U+FFFD: all bytes of the run, or
+/// with `each_character` only the ill-formed ones.
 void decode_byte_fallback(Tokens& tokens, bool each_character) {
   Tokens out;
   std::string bytes;
@@ -67,7 +67,7 @@ void decode_byte_fallback(Tokens& tokens, bool each_character) {
   tokens = std::move(out);
 }
 
-/// Drops up to `start` and `stop` times `content` from the ends of every token.
+/// Removes `content` up to `start` and `stop` times from the ends of every token.
 void strip(Tokens& tokens, const std::string& content, std::int64_t start, std::int64_t stop) {
   for (std::string& token : tokens) {
     std::string_view rest = token;
@@ -81,7 +81,7 @@ void strip(Tokens& tokens, const std::string& content, std::int64_t start, std::
   }
 }
 
-/// `mark` is a space, but in the first token it is nothing if a prefix was put there.
+/// Replaces `mark` by a space, or in the first token by nothing if a prefix was added.
 void decode_metaspace(Tokens& tokens, const std::string& mark, bool prefix) {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     tokens[i] = replace_all(tokens[i], mark, i == 0 && prefix ? "" : " ");

@@ -23,7 +23,7 @@ void require_text(std::string_view text) {
   require_utf8(text, "text");
 }
 
-/// One pass over one text.
+/// The encoding of one text.
 class Encoding {
  public:
   Encoding(const TokenizerParts& parts, std::string_view text, bool parse_special)
@@ -75,7 +75,7 @@ class Encoding {
   std::vector<BpeToken> tokens_;
 };
 
-/// The `chat_template`: a string, or of a list of {"name", "template"} the default one.
+/// The `chat_template`: a string, or the default one in a list of {"name", "template"}.
 std::string chat_template_of(const JsonView& config) {
   if (!config.has("chat_template")) return "";
   const JsonView value = config.at("chat_template");
@@ -97,7 +97,8 @@ std::map<std::string, std::string> named_tokens_of(const JsonView& config) {
 
 TokenizerParts read_model_file(const std::filesystem::path& path, const JsonView& config) {
   const std::string bytes = read_file(path);
-  // The first field of the protobuf has the key 0x0A; in base64 that would be an empty line.
+  // A protobuf file begins with 0x0A, the key of the first field; in base64 this would be an empty
+  // line.
   if (bytes.starts_with('\n')) return read_sentencepiece(bytes, config, path.string());
   if (!config.has("added_tokens_decoder")) {
     throw input_error(
@@ -142,7 +143,7 @@ struct Tokenizer::Impl {
         named_tokens(named_tokens_of(config)),
         chat_template(chat_template_of(config)) {}
 
-  /// The token as the decoder gets it; refuses ids that have none.
+  /// The token as the decoder receives it; rejects ids without a token.
   const std::string& token(int id) const {
     if (const AddedToken* added = parts.added.find(id)) return added->decoded;
     if (!parts.vocabulary.has(id)) {

@@ -40,9 +40,9 @@ class Tokenizer {
   /// Encodes a text.  O(n log n) in the length of a word, linear in the number of words.
   /// @throws Error (input) for ill-formed UTF-8.
   std::vector<int> encode(std::string_view text, const Options& options) const;
-  /// The same.  `ends` receives for each token the byte offset in `text` at which it ends,
-  /// ascending.  A token that is only a part of a character, or of characters that normalization
-  /// replaces together, ends where they begin, except for their last token.
+  /// As above.  `ends` receives for each token the byte offset in `text` at which it ends,
+  /// ascending.  If several tokens form one character, or characters that normalization replaces
+  /// together, all but the last of them end where these characters begin.
   std::vector<int> encode(std::string_view text, const Options& options,
                           std::vector<std::size_t>& ends) const;
 
@@ -50,7 +50,7 @@ class Tokenizer {
   /// `encode` for byte-level models, and for SentencePiece's except for U+2581 in the text.
   /// @throws Error (input) for ids outside of the vocabulary.
   std::string decode(std::span<const int> ids, bool skip_special) const;
-  /// The bytes of a token in the middle of a text; perhaps only a part of a character.
+  /// The bytes of a token in the middle of a text; possibly only a part of a character.
   std::string token_text(int id) const;
 
   int vocab_size() const;  ///< the largest id + 1

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kByteLevelDecoder = R"({"type": "ByteLevel"})";
 
-// They differ in the numbers alone.
+// The patterns differ only in numbers.
 constexpr std::string_view kQwen2Words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
     R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -24,15 +24,15 @@ constexpr std::string_view kLlama3Words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+)"
     R"([\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-/// Parses one part of a tokenizer that its file does not spell out.
+/// Parses a part of a tokenizer that is not in its file.
 template <typename Part>
 Part built_in(std::string_view json) {
   const Json parsed = parse_json(json, "built in");
   return Part::parse(JsonView(parsed, "built in"));
 }
 
-/// What tokenizer_config.json says of added tokens: added_tokens_decoder by id, and the special
-/// tokens that it names, as far as the vocabulary has them.
+/// Added tokens in tokenizer_config.json: added_tokens_decoder by id, and the named special tokens,
+/// if the vocabulary contains them.
 std::map<int, AddedToken> configured_tokens(const JsonView& config, const Vocabulary& vocabulary) {
   std::map<int, AddedToken> out;
   if (config.has("added_tokens_decoder")) {
@@ -68,7 +68,7 @@ AddedTokens added_tokens_of(const std::map<int, AddedToken>& tokens, const Vocab
   return AddedTokens(std::move(list), vocabulary, normalizer, source);
 }
 
-/// BOS and EOS around a text, as `add_bos_token` and `add_eos_token` say.
+/// Adds BOS and EOS around a text, according to `add_bos_token` and `add_eos_token`.
 void add_ends(TokenizerParts& parts, const JsonView& config, bool bos_by_default) {
   const auto add = [&](const char* option, const char* key, bool fallback, std::vector<int>& ids) {
     const int id = named_token(parts, config, key);
@@ -101,7 +101,7 @@ std::vector<BpeMerge> read_merges_file(const std::filesystem::path& path,
   return out;
 }
 
-/// Ranks by falling score; equal scores have equal ranks.
+/// Ranks by descending score; equal scores have equal ranks.
 std::vector<std::uint32_t> ranks_of(const SentencePieceModel& model) {
   using Type = SentencePieceModel::Type;
   std::vector<float> scores;
@@ -118,7 +118,7 @@ std::vector<std::uint32_t> ranks_of(const SentencePieceModel& model) {
   return out;
 }
 
-/// A piece is built up from its characters.
+/// Checks that a piece can be composed of its characters.
 void require_characters(const SentencePieceModel& model, const Vocabulary& vocabulary,
                         const std::string& source) {
   for (const auto& piece : model.pieces) {
@@ -133,7 +133,7 @@ void require_characters(const SentencePieceModel& model, const Vocabulary& vocab
   }
 }
 
-/// The pieces that are looked for in the text, and what tokenizer_config.json adds to them.
+/// The pieces that are matched in the text, and the additions of tokenizer_config.json.
 std::map<int, AddedToken> added_pieces(const SentencePieceModel& model, const JsonView& config,
                                        const Vocabulary& vocabulary) {
   using Type = SentencePieceModel::Type;
@@ -147,13 +147,14 @@ std::map<int, AddedToken> added_pieces(const SentencePieceModel& model, const Js
     }
   }
   for (auto [id, token] : configured_tokens(config, vocabulary)) {
-    token.normalized = false;  // the slow tokenizer, whose file this is, looks in the text as it is
+    // The slow tokenizer, to which the file belongs, matches in the original text.
+    token.normalized = false;
     out.try_emplace(id, token);
   }
   return out;
 }
 
-/// The decoded bytes, or nothing if `text` is not base64 with padding.
+/// The decoded bytes; nullopt if `text` is not base64 with padding.
 std::optional<std::string> decode_base64(std::string_view text) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -231,7 +232,7 @@ TokenizerParts read_sentencepiece(std::string_view bytes, const JsonView& config
   }
   parts.bpe =
       Bpe(parts.vocabulary, merges_by_concatenation(parts.vocabulary, ranks_of(model)), rules);
-  // Pieces are matched as they stand, so their contents are not normalized.
+  // Pieces are matched verbatim, so their contents are not normalized.
   parts.added = added_tokens_of(added_pieces(model, config, parts.vocabulary), parts.vocabulary,
                                 Normalizer(), config.source());
   parts.normalizer = built_in<Normalizer>(fmt::format(

@@ -11,7 +11,7 @@ namespace {
 
 const Json kNull;
 
-/// The value of `key`, null if there is none.
+/// The value of `key`; null if it is missing.
 JsonView optional_at(const JsonView& json, const std::string& key) {
   return json.has(key) ? json.at(key) : JsonView(kNull, json.source(), json.path() + "/" + key);
 }
@@ -45,7 +45,7 @@ std::vector<BpeMerge> read_merges(const JsonView& json, const Vocabulary& vocabu
   return out;
 }
 
-/// Refuses options of the model that would change the result and that no supported model uses.
+/// Rejects options of the model that would change the result and that no supported model uses.
 void refuse_variants(const JsonView& model) {
   if (model.get("type", std::string("BPE")) != "BPE") model.at("type").fail("BPE");
   if (model.get("dropout", 0.0) != 0.0) model.at("dropout").fail("0 or null");
@@ -67,8 +67,8 @@ BpeRules read_rules(const JsonView& model, const Vocabulary& vocabulary, bool by
   return rules;
 }
 
-/// Byte tokens stand for bytes of unknown characters; a merge of them would join what the text
-/// does not have side by side.
+/// Rejects merges of byte tokens, which represent bytes of unknown characters: such a merge could
+/// join bytes that are not adjacent in the text.
 void refuse_merged_bytes(const JsonView& merges, const std::vector<BpeMerge>& parsed,
                          const Vocabulary& vocabulary) {
   const auto is_byte = [&](int id) { return byte_of_fallback(vocabulary.token(id)).has_value(); };
@@ -105,7 +105,7 @@ std::vector<int> template_ids(const JsonView& processor, const JsonView& name,
   return out;
 }
 
-/// Each processor puts its tokens around what the one before it made.
+/// Each processor adds its tokens around the result of the previous one.
 void read_post_processor(const JsonView& json, TokenizerParts& parts) {
   if (json.is_null()) return;
   const std::string type = json.at("type").as_string();

@@ -15,7 +15,7 @@
 
 namespace turnbench {
 
-/// The parts of a tokenizer, in the order in which a text passes through them.
+/// The parts of a tokenizer, in the order in which they process a text.
 struct TokenizerParts {
   AddedTokens added;
   Normalizer normalizer;

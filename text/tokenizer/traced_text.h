@@ -23,7 +23,7 @@ class TracedText {
   std::string_view view() const { return rewritten() ? std::string_view(text_) : part_; }
 
   /// The offset in the original text that corresponds to `offset` (at most the size): the end of
-  /// what became the text before it.  Inside of a replacement, the begin of what was replaced.
+  /// the original of the text before it.  Within a replacement, the begin of the replaced text.
   std::size_t origin(std::size_t offset) const {
     return rewritten() ? origins_[offset] : base_ + offset;
   }

@@ -16,7 +16,7 @@ struct CodePoints {
   char32_t first, last;
 };
 
-// Characters added after Unicode 9 that have a combining class or take part in a decomposition.
+// Characters added after Unicode 9 with a combining class or a decomposition.
 constexpr CodePoints kLaterThanUnicode9[] = {
     {0x07FD, 0x07FD},   {0x0898, 0x089F},   {0x08CA, 0x08D3},   {0x09FE, 0x09FE},
     {0x0C3C, 0x0C3C},   {0x0D3B, 0x0D3C},   {0x0EBA, 0x0EBA},   {0x1715, 0x1715},
@@ -59,8 +59,8 @@ void append_decomposition(char32_t c, int options, CodePointList& out) {
   out.resize(old + static_cast<std::size_t>(n));
 }
 
-/// True if `c`, whose decomposition starts with `first`, neither moves before nor composes with
-/// anything that stands in front of it.
+/// True if `c`, whose decomposition starts with `first`, neither moves before nor composes with any
+/// preceding character.
 bool is_boundary(char32_t c, CodePoint first) {
   if (c < 0x300) return true;
   const utf8proc_property_t* property = utf8proc_get_property(first);
@@ -71,7 +71,7 @@ bool is_boundary(char32_t c, CodePoint first) {
   return property->combining_class == 0 && !mark && !jamo_vowel_or_tail;
 }
 
-/// Puts each run of combining marks into the order of their classes.
+/// Sorts each run of combining marks by their classes.
 void order_marks(CodePointList& points) {
   const auto combining_class = [](CodePoint c) {
     return utf8proc_get_property(c)->combining_class;
@@ -86,7 +86,7 @@ void order_marks(CodePointList& points) {
   }
 }
 
-/// Replaces `range` by `with`, but for the characters at both ends that stay as they are.
+/// Replaces `range` by `with`, except for unchanged characters at both ends.
 void replace_difference(std::string_view text, TextRange range, std::string_view with,
                         TextRewriter& rewriter) {
   const auto inside_character = [](std::string_view s, std::size_t i) {
@@ -113,7 +113,7 @@ void apply_unicode_form(TracedText& text, UnicodeForm form) {
   const std::string_view view = text.view();
   const auto is_ascii = [&](std::size_t i) { return static_cast<unsigned char>(view[i]) < 0x80; };
   TextRewriter rewriter(text);
-  // What stands between two boundaries depends on nothing else.
+  // The text between two boundaries can be normalized separately.
   std::size_t begin = 0;
   CodePointList points, decomposition;
   std::string result;
@@ -160,7 +160,8 @@ void apply_lower_case(TracedText& text) {
     if (mapped == c) continue;
     lower.clear();
     append_utf8(lower, mapped);
-    if (c == 0x130) append_utf8(lower, 0x307);  // the one letter whose lower case is two
+    if (c == 0x130)
+      append_utf8(lower, 0x307);  // the only letter whose lower case has two code points
     rewriter.replace({begin, i}, lower);
   }
   rewriter.finish();

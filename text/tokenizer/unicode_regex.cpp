@@ -30,14 +30,15 @@ std::shared_ptr<const void> compile_code(std::string_view pattern, std::uint32_t
     throw input_error("{}: found the pattern {}, expected a valid regular expression ({})", where,
                       printable(shorten(shown, 80)), message_of(error));
   }
-  pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it the interpreter gives the same matches
+  pcre2_jit_compile(code,
+                    PCRE2_JIT_COMPLETE);  // without JIT, the interpreter gives the same matches
   return std::shared_ptr<const void>(code, [code](const void*) { pcre2_code_free(code); });
 }
 
 }  // namespace
 
 UnicodeRegex UnicodeRegex::compile(std::string_view pattern, const std::string& where) {
-  // PCRE2 10.42 makes repeats possessive that are not, as in \P{L}+\P{N} or a+(?:x)?+a.
+  // PCRE2 10.42 incorrectly makes some repeats possessive, as in \P{L}+\P{N} or a+(?:x)?+a.
   constexpr std::uint32_t kOptions =
       PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_POSSESS;
   return UnicodeRegex(compile_code(oniguruma_to_pcre(pattern, where), kOptions, pattern, where));
@@ -85,7 +86,7 @@ bool RegexMatcher::next(TextRange& match) {
     match = {bounds[0], bounds[1]};
     const bool empty = match.begin == match.end;
     if (empty && matched_ && last_end_ == match.end) {
-      // As Oniguruma's iterator does: no empty match at the end of another one.
+      // As in Oniguruma's iterator, there is no empty match at the end of another match.
       if (from_ == text_.size()) return false;
       next_code_point(text_, from_);
       continue;
