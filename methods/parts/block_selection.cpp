@@ -18,24 +18,24 @@ constexpr int kMoreBlocks = 16;  ///< room for blocks of an answer
 }  // namespace
 
 int BlockSelection::chosen_blocks(int prompt_tokens) const {
-  return std::max(1, s_.budget.tokens(prompt_tokens) / s_.block);
+  return std::max(1, (s_.budget.tokens(prompt_tokens) - s_.sinks) / s_.block - 1);
 }
 
-int BlockSelection::blocks_before_window(int tokens) const {
-  return std::max(0, tokens - 1 - s_.local - s_.sinks) / s_.block;
+int BlockSelection::complete_blocks(int tokens) const {
+  return std::max(0, tokens - 1 - s_.sinks) / s_.block;
 }
 
 DeviceNeeds BlockSelection::demand(const PromptSize& size, const LayerView*) const {
   const int chosen = chosen_blocks(size.prompt_tokens);
-  return {.everything = blocks_before_window(size.tokens) <= chosen,
-          .pinned_tokens = s_.sinks + s_.local + s_.block + 1,
+  return {.everything = complete_blocks(size.tokens) <= chosen,
+          .pinned_tokens = s_.sinks + s_.block + 1,
           .step_tokens = chosen * s_.block,
           .first = s_.sinks,
           .index_bytes = size.key_elements(size.tokens / s_.block + kMoreBlocks) * sizeof(float)};
 }
 
 std::vector<SlotRange> BlockSelection::pinned(int, int, int tokens) const {
-  return sinks_and_window(s_.sinks, begin_of(blocks_before_window(tokens)), tokens);
+  return sinks_and_window(s_.sinks, begin_of(complete_blocks(tokens)), tokens);
 }
 
 BlockSelection::Vectors BlockSelection::extended(const LayerView& view, const KvHeadCache& set,
@@ -64,11 +64,10 @@ void BlockSelection::after_prefill(const LayerView& view) {
   Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
   layer.own.assign(view.sets.size(), {});
   layer.prompt = view.memo->get<LayerVectors>(
-      fmt::format("{}, {} tokens after {}, before {}", vectors(), s_.block, s_.sinks, s_.local),
-      [&] {
+      fmt::format("{}, {} tokens after {}", vectors(), s_.block, s_.sinks), [&] {
         auto out = std::make_shared<LayerVectors>();
         for (const KvHeadCache& set : view.sets)
-          out->push_back(extended(view, set, {}, 0, blocks_before_window(set.size())));
+          out->push_back(extended(view, set, {}, 0, complete_blocks(set.size())));
         return out;
       });
 }
@@ -78,7 +77,7 @@ Selection BlockSelection::select(const LayerView& view) {
   const int chosen = chosen_blocks(view.prompt_tokens);
   const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
   std::vector<int> blocks;  // of each set
-  for (const KvHeadCache& set : view.sets) blocks.push_back(blocks_before_window(set.size()));
+  for (const KvHeadCache& set : view.sets) blocks.push_back(complete_blocks(set.size()));
   if (*std::max_element(blocks.begin(), blocks.end()) <= chosen) return {};
   const auto floats = std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
   float* memory = view.scratch->get(static_cast<std::size_t>((heads + 1) * floats));

@@ -10,17 +10,18 @@
 namespace turnbench {
 
 /// Selects blocks of consecutive tokens by one representative vector per block.  A step reads
-/// sinks, a local window, and the blocks between them whose vectors have the largest inner products
-/// with the step's queries, summed over the query heads of a KV set.  Works in any placement.  All
+/// sinks, the newest tokens, which are in no complete block, and the blocks between them whose
+/// vectors have the largest inner products with the step's queries, summed over the query heads of
+/// a KV set.  Works in any placement.  All
 /// sequences that continue from a prompt share its vectors; those of generated tokens are added as
 /// blocks are completed.  Methods derive from it and define the vector of a block.
 class BlockSelection : public SelectionPolicy {
  public:
   struct Settings {
-    Budget budget;   ///< tokens that a step reads, in whole blocks, in addition to sinks and window
+    /// Tokens that a step reads.  At least the sinks and two blocks are read.
+    Budget budget;
     int block = 16;  ///< tokens
     int sinks = 4;   ///< first tokens, always read
-    int local = 64;  ///< latest tokens, always read, together with those of the incomplete block
   };
 
   SelectionTraits traits() const override { return {.needs_whole_answers = true}; }
@@ -51,8 +52,8 @@ class BlockSelection : public SelectionPolicy {
   };
 
   int chosen_blocks(int prompt_tokens) const;
-  /// The number of complete blocks before the local window of a set.
-  int blocks_before_window(int tokens) const;
+  /// The complete blocks of the tokens before the current one.
+  int complete_blocks(int tokens) const;
   int begin_of(int block) const { return s_.sinks + block * s_.block; }
   /// `known`, extended by the vectors of blocks [first + known.blocks, end).
   Vectors extended(const LayerView& view, const KvHeadCache& set, const Vectors& known, int first,
