@@ -1,5 +1,5 @@
-#include "methods/eviction/loopserve_decode.h"
 #include "methods/prefill/loopserve_prefill.h"
+#include "methods/selection/loopserve_decode.h"
 
 namespace turnbench {
 

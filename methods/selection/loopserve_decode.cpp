@@ -1,4 +1,4 @@
-#include "methods/eviction/loopserve_decode.h"
+#include "methods/selection/loopserve_decode.h"
 
 #include <algorithm>
 
