@@ -10,7 +10,7 @@
 #include "cuda_runtime.h"
 #include "device.h"
 
-using emulation::Allocation, emulation::device, emulation::Lock, emulation::MappedMemory;
+using emulation::device, emulation::Lock, emulation::MappedMemory;
 
 namespace {
 
