@@ -1,5 +1,6 @@
 // history=dense, past_positions and only, through the program.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/cli/program.h"
