@@ -15,7 +15,6 @@ namespace turnbench::cuda {
 // statistics use rounded queries if `attended_rows` is more than 1; `row_probabilities`, which
 // belong to prompts, always do; selections for single rows (key_scores.cu, vector_scores.cu) use
 // float32.
-// float32.
 
 /// Whether the attention of these rows used rounded queries.
 inline bool rounds_queries(const StatisticRows& rows) {

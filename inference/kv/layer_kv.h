@@ -17,11 +17,12 @@
 
 namespace turnbench {
 
-/// The page pools of layers, and the links between them.  The layers of a stage share one.
+/// The page pools of a stage and the links between them, shared by the layers of the stage.
 struct KvStorage {
   std::shared_ptr<KvPool> device;  ///< in the memory of the stage's backend
   std::shared_ptr<KvPool> host;    ///< in host memory, of the same layout
-  /// In host memory, with pre-RoPE keys if `host` has none, and without them otherwise.
+  /// In host memory, of the other layout: with pre-RoPE keys if `host` stores none, without them if
+  /// it does.
   std::shared_ptr<KvPool> other_host;
   std::shared_ptr<Link> link;    ///< between host and device
   std::shared_ptr<Link> within;  ///< from device to device

@@ -10,9 +10,9 @@ namespace turnbench {
 
 /// The slots to keep in a layer: [lists][slots].  No lists: all slots are kept.  There is one list
 /// per set of the LayerView, or one per query head, which then gets its own set; list i refers to
-/// set i * sets / lists.  Slots ascend strictly and are below the set's size.  Lists may differ in
-/// length unless positions shift.  The engine checks these rules, and those of Selection and
-/// HeadPattern (policy_checks.h).
+/// set i * sets / lists.  Slots ascend strictly and are below the set's size.  Lists have equal
+/// lengths unless `keeps_unequal_sets()`; they must be equal if positions shift.  The engine checks
+/// these rules, and those of Selection and HeadPattern (policy_checks.h).
 struct KeepSets {
   std::vector<std::vector<std::int32_t>> slots;
   bool keep_all() const { return slots.empty(); }

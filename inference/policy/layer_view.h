@@ -86,8 +86,8 @@ PromptSize prompt_size(const LayerView& view);
 
 /// The number of tokens in the layer's largest set.
 std::int32_t longest_set(const LayerView& view);
-/// Pinned ranges for a set of `tokens` tokens: the first `sinks` tokens and all tokens from
-/// `window` on.
+/// Pinned ranges for a set of `tokens` tokens: the first `sinks` tokens, and the local window.
+/// window: the first slot of the window, which extends to the last token.
 std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens);
 
 }  // namespace turnbench

@@ -34,14 +34,14 @@ class PromptSelection {
   virtual bool selects_in_prefill() const { return true; }
   /// As PrefillPolicy::reuses_cached_prompt.
   virtual bool reuses_cached_prompt() const { return true; }
-  /// The size of the next segment of a prompt whose `rows` remaining rows start at position
-  /// `first`: its rows pass through all layers before later rows do, so that their selections are
-  /// known by then.  At least one row.
+  /// The number of rows, at least 1, of the next segment of a prompt.  The prompt's `rows`
+  /// remaining rows start at position `first`.  A segment passes through all layers before the next
+  /// segment starts, so that later segments can use its selections.
   virtual int segment_rows(const DialogueView& /*dialogue*/, std::int32_t /*first*/, int rows) {
     return rows;
   }
-  /// True if a prompt may be split at any row.  Such a prompt is computed layer by layer: all of
-  /// its chunks pass through a layer before the next layer starts.
+  /// True if a segment may be split into chunks at any row.  A long segment is then computed layer
+  /// by layer: all of its chunks pass through one layer before the next layer starts.
   virtual bool chunkable() const { return false; }
   /// The number of rows in the next query block; `select` is called once per block.  Called for
   /// each layer before each block.  view: of the pass, from the block's first row on.
@@ -73,12 +73,12 @@ class StepRetrieval {
   virtual void begin_step(const StepView&) {}
 };
 
-/// Reuses the selection of one layer in all deeper layers (specontext, specontext-self).
+/// Reuses the selection of one layer in all upper layers (specontext, specontext-self).
 class SelectsAhead {
  public:
   virtual ~SelectsAhead() = default;
-  /// Index of the layer whose selection all deeper layers reuse; -1: decided before layer 0;
-  /// nullopt: every layer selects for itself.  `select` of deeper layers reads neither queries nor
+  /// Index of the layer whose selection all layers after it reuse; -1: decided before layer 0;
+  /// nullopt: every layer selects for itself.  `select` of upper layers reads neither queries nor
   /// keys.  Their selections are prefetched, and the transfers of offloaded layers start, as soon
   /// as this layer has selected.
   virtual std::optional<int> deciding_layer(const ModelShape&) const = 0;
