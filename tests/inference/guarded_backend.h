@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "common/error.h"
@@ -28,13 +29,15 @@ class Territories {
     const std::lock_guard lock(mutex_);
     ranges_.erase(data);
   }
+  /// Operations of the calling thread.  The copies of a link, on its own thread, are waited for by
+  /// their tickets, and do not touch activations.
   void set_busy(int owner, bool busy) {
     const std::lock_guard lock(mutex_);
-    busy_[owner] = busy;
+    busy_[{owner, std::this_thread::get_id()}] = busy;
   }
   bool is_busy(int owner) const {
     const std::lock_guard lock(mutex_);
-    const auto found = busy_.find(owner);
+    const auto found = busy_.find({owner, std::this_thread::get_id()});
     return found != busy_.end() && found->second;
   }
   /// None for what is the host's alone.
@@ -61,7 +64,7 @@ class Territories {
   };
   mutable std::mutex mutex_;
   std::map<const std::byte*, Range> ranges_;
-  std::map<int, bool> busy_;
+  std::map<std::pair<int, std::thread::id>, bool> busy_;
 };
 
 /// The pages of a range as territory.
