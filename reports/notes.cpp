@@ -80,11 +80,7 @@ std::string caption(const std::vector<Pivot>& pivots, const std::string& differe
   if (!counters) return out;
   std::vector<std::string> meanings;
   for (const ReportedCounter& c : reported_counters()) {
-    const auto shows = [&](const Pivot& p) {
-      return std::any_of(p.counters.begin(), p.counters.end(),
-                         [&](const auto& row) { return row.contains(c.name); });
-    };
-    if (std::any_of(pivots.begin(), pivots.end(), shows))
+    if (std::any_of(pivots.begin(), pivots.end(), [&](const Pivot& p) { return p.shows(c); }))
       meanings.push_back(fmt::format("{}: {}", c.heading, c.meaning));
   }
   if (meanings.empty()) return out;

@@ -473,13 +473,15 @@ bool Pivot::has_counters() const {
   return std::any_of(counters.begin(), counters.end(), [](const auto& c) { return !c.empty(); });
 }
 
+bool Pivot::shows(const ReportedCounter& counter) const {
+  return std::any_of(counters.begin(), counters.end(),
+                     [&](const auto& row) { return row.contains(counter.name); });
+}
+
 std::vector<ReportedCounter> Pivot::shown_counters() const {
   std::vector<ReportedCounter> out;
   std::copy_if(reported_counters().begin(), reported_counters().end(), std::back_inserter(out),
-               [&](const ReportedCounter& counter) {
-                 return std::any_of(counters.begin(), counters.end(),
-                                    [&](const auto& row) { return row.contains(counter.name); });
-               });
+               [&](const ReportedCounter& counter) { return shows(counter); });
   return out;
 }
 

@@ -65,6 +65,7 @@ struct Pivot {
   bool has_counters() const;  ///< false if all rows are probes
   /// The counters that some row has: turns with forced answers decode nothing.
   std::vector<ReportedCounter> shown_counters() const;
+  bool shows(const ReportedCounter& counter) const;
   /// A counter of a row: "1378", or "256–512" if it depends on the method; "" if there is no count.
   std::string counter_text(std::size_t row, const std::string& name) const;
 };

@@ -34,7 +34,7 @@ struct Branch : Conversation {
   /// False: the branch only generates full attention's answer for other branches.
   bool recorded = true;
   /// Set if fidelity is measured: the branch answers with full attention over the whole dialogue,
-  /// and each turn's prompt is prefilled anew.
+  /// and each turn's prompt is prefilled from its first token.
   bool is_full = false;
   double prefill_seconds = 0,
          decode_seconds = 0;  ///< share of the batches' time in the current turn

@@ -152,7 +152,7 @@ Residency::Options KvTransfers::working_set_of(const Sequence& s, int layer,
   const LayerKv& kv = s.at(layer).kv;
   return with_error_prefix(s.policies.method, [&] {
     return working_set_options(s.policies.placement, needs, static_cast<int>(kv.sets().size()),
-                               kv.longest_set());
+                               longest_set(kv.sets()));
   });
 }
 
@@ -169,7 +169,7 @@ void KvTransfers::move_in_answers(std::span<const Pass> passes) {
                             kv.sets().front().layout().dtype,
                             l,
                             static_cast<int>(kv.sets().size()),
-                            kv.longest_set(),
+                            longest_set(kv.sets()),
                             s.prompt_tokens};
       const DeviceNeeds needs = offloads->demand_while_decoding(size);
       if (needs.everything) continue;

@@ -330,6 +330,12 @@ int KvHeadCache::lower_bound(std::int32_t wanted) const {
   return low;
 }
 
+std::int32_t longest_set(std::span<const KvHeadCache> sets) {
+  std::int32_t out = 0;
+  for (const KvHeadCache& set : sets) out = std::max(out, set.size());
+  return out;
+}
+
 std::vector<std::int32_t> all_slots(int n) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(n));
   std::iota(out.begin(), out.end(), 0);

@@ -180,6 +180,9 @@ class KvHeadCache {
   int size_ = 0;
 };
 
+/// The tokens of the largest of some sets.
+std::int32_t longest_set(std::span<const KvHeadCache> sets);
+
 /// The slots 0, 1, ..., n - 1.
 std::vector<std::int32_t> all_slots(int n);
 

@@ -35,12 +35,6 @@ LayerKv::LayerKv(int kv_heads, std::shared_ptr<const KvStorage> storage)
     : storage_(std::move(storage)),
       sets_(static_cast<std::size_t>(kv_heads), KvHeadCache(storage_->device)) {}
 
-std::int32_t LayerKv::longest_set() const {
-  std::int32_t out = 0;
-  for (const KvHeadCache& set : sets_) out = std::max(out, set.size());
-  return out;
-}
-
 std::shared_ptr<Link> LayerKv::index_link() const {
   return in<WorkingSet>() != nullptr && from_host_ ? storage_->link : nullptr;
 }

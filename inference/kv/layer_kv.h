@@ -69,7 +69,6 @@ class LayerKv {
   const std::vector<KvHeadCache>& sets() const { return sets_; }
   std::vector<KvHeadCache>& sets() { return sets_; }
   const std::shared_ptr<KvPool>& pool() const { return storage_->device; }
-  std::int32_t longest_set() const;
   /// Whether steps read copies on the device: a working set, or only the pinned tokens.
   bool is_offloaded() const { return !std::holds_alternative<OnDevice>(where_); }
   const WorkingSet* working_set() const { return in<WorkingSet>(); }     ///< null: none

@@ -31,9 +31,7 @@ DeviceNeeds reading_everything(std::int32_t tokens) {
 }
 
 std::int32_t longest_set(const LayerView& view) {
-  std::int32_t out = 0;
-  for (const KvHeadCache& set : view.sets) out = std::max(out, set.size());
-  return out;
+  return longest_set(view.sets);
 }
 
 std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens) {

@@ -22,7 +22,7 @@ struct SelectionTraits {
   bool needs_every_pass = false;
   bool needs_equal_sets = false;     ///< all sets of a layer must have equally many tokens
   bool needs_whole_answers = false;  ///< nothing may be evicted while an answer is decoded
-  /// Designed for dialogues whose cache persists over turns (true) or is prefilled anew in each
+  /// Designed for dialogues whose cache persists over turns (true) or is prefilled again in each
   /// turn (false); nullopt: both.
   std::optional<bool> keeps_cache = {};
   /// Prefill and decode steps read only the pinned tokens.  Offloaded tokens are transferred when
