@@ -37,7 +37,7 @@ struct Arguments {
   Stats* stats;
   float* sums;  // [partial, head_dim], weighted values
   int head_dim, capacity;
-  std::size_t row_bytes, value_offset;
+  std::uint32_t row_bytes, value_offset;
   float scale;  // softmax scale * log2(e)
 };
 
@@ -50,7 +50,7 @@ struct Rows {
 
   /// Loads kLaneElements elements from `column` on of rows [first, first + kDecodeRows); zeros
   /// beyond row `count` and beyond the end of a row.
-  __device__ void load(const std::byte* const* rows, int first, int count, std::size_t offset,
+  __device__ void load(const std::byte* const* rows, int first, int count, std::uint32_t offset,
                        int column, int head_dim) {
     for (int r = 0; r < kDecodeRows; ++r) {
       for (int i = 0; i < kLoads; ++i) {
@@ -58,7 +58,7 @@ struct Rows {
         words[r][i] = uint4{0, 0, 0, 0};
         if (first + r < count && c < head_dim)
           words[r][i] = __ldg(reinterpret_cast<const uint4*>(
-              rows[first + r] + offset + static_cast<std::size_t>(c) * sizeof(T)));
+              rows[first + r] + (offset + static_cast<std::uint32_t>(c * sizeof(T)))));
       }
     }
   }
@@ -169,7 +169,7 @@ struct Segment {
 
   /// Starts loading the group's kDecodeRows rows from `first` on: keys if `offset` is
   /// job.key_offset, values if it is a.value_offset.
-  __device__ void load(int first, std::size_t offset) {
+  __device__ void load(int first, std::uint32_t offset) {
     next.load(rows, first, count, offset, column, a.head_dim);
   }
 
@@ -178,7 +178,7 @@ struct Segment {
     for (int j = thread(); j < count; j += kDecodeThreads) {
       const int slot = job.slots < 0 ? begin + j : a.slots[job.slots + begin + j];
       rows[j] = job.base + std::uint64_t{a.pages[job.pages + slot / kPageTokens]} * job.stride +
-                static_cast<std::size_t>(slot % kPageTokens) * a.row_bytes;
+                static_cast<std::uint32_t>(slot % kPageTokens) * a.row_bytes;
     }
     for (int i = thread(); i < kHeads * kWidth; i += kDecodeThreads) {
       const int h = i / kWidth, c = i % kWidth;
@@ -429,8 +429,8 @@ void attend_group(Context& context, float scale, std::span<const AttentionJob* c
                                context.scratch<float>(partials * head_dim),
                                shape.head_dim,
                                (plan.longest_segment + at_once - 1) / at_once * at_once,
-                               layout.row_bytes(),
-                               layout.value_offset(),
+                               static_cast<std::uint32_t>(layout.row_bytes()),
+                               static_cast<std::uint32_t>(layout.value_offset()),
                                static_cast<float>(scale * kLog2OfE)};
   const std::size_t shared = shared_bytes(lanes, shape.heads, arguments.capacity);
   with_type(shape.dtype, [&]<typename T>(T) {

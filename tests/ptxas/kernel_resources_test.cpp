@@ -22,7 +22,7 @@ using Lines = std::vector<std::string>;
 /// resident; in the others small arrays that are not kept in registers.
 const std::vector<LocalMemoryAllowance> kAllowed = {
     {"attend_rows_16<__half, 128, ", 64}, {"attend_rows_16<__nv_bfloat16, 128, ", 64},
-    {"attend_rows_32<1, true>", 80},      {"segment_kernel<", 16},
+    {"attend_rows_32<1, true>", 80},      {"segment_kernel<", 20},
     {"row_norms<FloatScores<", 64},       {"choose_greatest", 48},
 };
 
