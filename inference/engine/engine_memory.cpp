@@ -108,7 +108,7 @@ std::size_t EngineMemory::workspace_bytes() const {
   std::size_t total = core_.staging.bytes();
   for (const Stage& s : core_.stages) {
     total += s.backend.workspace_bytes();
-    Stage::for_each_scratch(s, [&](const Scratch& array) { total += array.bytes(); });
+    Stage::for_each_scratch(s, [&](const auto& array) { total += array.bytes(); });
   }
   return total;
 }

@@ -16,7 +16,7 @@ RetrieverPass Retrieval::retriever_pass(const Pass& pass) {
           .backend = stage.backend,
           .embedding = core_.model.embedding(),
           .resources = resources_,
-          .scratch = stage.selection_scratch,
+          .scratch = stage.retriever_scratch,
           .key_pool = [this](int head_dim) { return retriever_pool(head_dim); }};
 }
 

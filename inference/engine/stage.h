@@ -10,6 +10,7 @@
 #include "inference/engine/pass.h"
 #include "inference/kv/layer_kv.h"
 #include "inference/kv/link.h"
+#include "inference/model/arena.h"
 
 namespace turnbench {
 
@@ -53,7 +54,8 @@ struct Stage {
         std::tie(stage.hidden, stage.cos, stage.sin, stage.q, stage.attended, stage.k, stage.v,
                  stage.pre_rope_k, stage.lse, stage.far_q, stage.far_attended, stage.far_lse,
                  stage.turns, stage.shown, stage.normed, stage.wide, stage.logits,
-                 stage.rotated_keys, stage.table_cos, stage.table_sin, stage.selection_scratch));
+                 stage.rotated_keys, stage.table_cos, stage.table_sin, stage.retriever_scratch,
+                 stage.selection_scratch));
   }
 
   Backend& backend;
@@ -78,7 +80,8 @@ struct Stage {
   Rows logits{memory};  ///< [rows of a block whose logits are returned, vocab]
   Scratch rotated_keys{memory};
   Rows table_cos{memory}, table_sin{memory};  ///< of positions 0, 1, ...: [positions, head_dim / 2]
-  Scratch selection_scratch{memory};
+  Scratch retriever_scratch{memory};
+  Arena selection_scratch{memory};
 };
 
 /// The rows of all passes in the activations, pass after pass.

@@ -10,6 +10,7 @@
 #include "inference/kv/ledger.h"
 #include "inference/kv/link.h"
 #include "inference/kv/residency.h"
+#include "inference/model/arena.h"
 #include "inference/policy/attention_stats.h"
 #include "inference/policy/background.h"
 #include "inference/policy/dialogue_view.h"
@@ -60,11 +61,17 @@ struct LayerView {
   /// At the end of a prompt: the layer is offloaded unless `demand` keeps it on the device.
   bool goes_to_host = false;
   BackgroundTasks* background = nullptr;
-  Scratch* scratch = nullptr;  ///< in the backend's memory, valid until the policy returns
+  Arena* scratch = nullptr;  ///< in the backend's memory, valid until the policy returns
   IndexPath index_path = {};
 
   /// Number of query heads that read one set.
   int heads_per_set() const { return shape.heads / static_cast<int>(sets.size()); }
+  /// The queries of a decode step for the query heads that read a set: [heads_per_set, head_dim].
+  MatrixView<const float> step_queries(std::size_t set) const {
+    const std::int64_t heads = heads_per_set();
+    return MatrixView(queries.data, shape.heads, shape.head_dim)
+        .rows_at(static_cast<std::int64_t>(set) * heads, heads);
+  }
 };
 
 /// The size of a layer at the end of a prompt, as known before the prompt is computed.

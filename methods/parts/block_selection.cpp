@@ -80,7 +80,7 @@ Selection BlockSelection::select(const LayerView& view) {
   for (const KvHeadCache& set : view.sets) blocks.push_back(complete_blocks(set.size()));
   if (*std::max_element(blocks.begin(), blocks.end()) <= chosen) return {};
   const auto floats = std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
-  float* memory = view.scratch->get(static_cast<std::size_t>((heads + 1) * floats));
+  float* memory = view.scratch->floats(static_cast<std::size_t>((heads + 1) * floats));
   std::vector<VectorScoreJob> scores;
   std::vector<ReduceHeadsJob> sums;
   std::vector<TopKJob> choices;

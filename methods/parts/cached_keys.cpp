@@ -53,7 +53,8 @@ std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end,
     const int count = std::min(kAtOnce, end - begin);
     const std::size_t floats = static_cast<std::size_t>(count) * static_cast<std::size_t>(width);
     float* to = out.data() + (begin - first) * width;
-    const MatrixView<float> rows(memory.is_host() ? to : view.scratch->get(floats), count, width);
+    const Arena::Frame frame(*view.scratch);
+    const MatrixView<float> rows(memory.is_host() ? to : view.scratch->floats(floats), count, width);
     std::vector<ReadRowsJob> jobs;
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       jobs.push_back({&view.sets[s], begin, row,

@@ -81,7 +81,7 @@ void LayerCodes::code_until(const LayerView& view, std::span<const int> end) {
   for (std::size_t s = 0; s < view.sets.size(); ++s) rows += missing_of(s);
   if (rows == 0) return;
   // Scratch: keys, then codes.
-  float* keys_at = view.scratch->get(static_cast<std::size_t>(rows * (dim + settings_.parts)));
+  float* keys_at = view.scratch->floats(static_cast<std::size_t>(rows * (dim + settings_.parts)));
   auto* codes_at = reinterpret_cast<std::uint8_t*>(keys_at + rows * dim);
   std::vector<ReadRowsJob> reads;
   std::vector<NearestJob> nearest;

@@ -276,7 +276,7 @@ class ClusterKv : public SelectionPolicy {
       floats += heads * clusters;
     }
     out.all.resize(static_cast<std::size_t>(floats));
-    float* memory = view.scratch->get(out.all.size());
+    float* memory = view.scratch->floats(out.all.size());
     std::vector<VectorScoreJob> jobs;
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       const MatrixView<float> rows(memory + out.first[s], heads, out.clusters[s]);

@@ -234,7 +234,7 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
               std::vector<std::vector<std::int32_t>>& best) const {
     const std::int64_t heads = view.shape.heads, dim = view.shape.head_dim, width = heads * dim,
                        blocks = layer.blocks;
-    float* memory = view.scratch->get(static_cast<std::size_t>(width + (heads + 1) * blocks));
+    float* memory = view.scratch->floats(static_cast<std::size_t>(width + (heads + 1) * blocks));
     const float* query = view.far_queries.data;
     if (view.rows > 1) {
       put_mean(view, memory);
@@ -410,7 +410,8 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
         set_of(i).read_pre_rope_key(tokens[i], keys.data() + i * static_cast<std::size_t>(dim));
       return;
     }
-    const MatrixView<float> rows(view.scratch->get(keys.size()), std::ssize(tokens), dim);
+    const Arena::Frame frame(*view.scratch);
+    const MatrixView<float> rows = view.scratch->matrix(std::ssize(tokens), dim);
     std::vector<ReadRowsJob> jobs;
     for (std::size_t i = 0; i < tokens.size(); ++i)
       jobs.push_back({&set_of(i), tokens[i], KvRow::kPreRopeKey,

@@ -1,23 +1,20 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "inference/backend/backend.h"
 #include "methods/method.h"
 #include "methods/parts/budget_parameters.h"
-#include "methods/parts/kept_sets.h"
-#include "methods/parts/rows_on_device.h"
 #include "methods/parts/scores.h"
+#include "methods/parts/top_k_selection.h"
 
 namespace turnbench {
 namespace {
 
-class Oracle : public SelectionPolicy {
+class Oracle : public SegmentSelection {
  public:
   struct Settings {
     Budget budget;
@@ -32,118 +29,59 @@ class Oracle : public SelectionPolicy {
     return std::make_unique<Oracle>(*this);
   }
 
-  void after_prefill(const LayerView& view) override {
-    local_ = segments(view.prompt_tokens).local;
-  }
-
   DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
-    const auto [budget, local, chosen] = segments(size.prompt_tokens);
+    const TokenSegments parts = segments(size.prompt_tokens);
     const int lists = s_.per_query_head ? size.heads_per_set() : 1;
-    return {.everything = size.tokens <= s_.sinks + budget,
-            .pinned_tokens = s_.sinks + local + 1,
-            .step_tokens = lists * chosen,
+    return {.everything = size.tokens <= s_.sinks + budget(size.prompt_tokens),
+            .pinned_tokens = s_.sinks + parts.local + 1,
+            .step_tokens = lists * parts.chosen,
             .first = s_.sinks,
             .lists_per_set = lists};
   }
 
-  std::vector<SlotRange> pinned(int /*layer*/, int /*set*/, int tokens) const override {
-    return sinks_and_window(s_.sinks, tokens - 1 - local_, tokens);
+ protected:
+  TokenSegments segments(int prompt_tokens) const override {
+    // Each part is rounded down separately, as in PQCache.
+    const int tokens = budget(prompt_tokens);
+    return {s_.sinks, Budget{true, s_.local}.tokens(tokens),
+            Budget{true, 1 - s_.local}.tokens(tokens)};
+  }
+  bool per_query_head() const override { return s_.per_query_head; }
+  Ranking ranking(const LayerView&) const override {
+    return {.reduction = HeadReduction::kSumOfSoftmax, .over_candidates = s_.over_candidates};
   }
 
-  /// Attention of the step's query -> summed over the heads of a set -> top-k between the sinks and
-  /// the local window.
-  Selection select(const LayerView& view) override {
-    const Segments parts = segments(view.prompt_tokens);
-    const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
-    std::vector<std::vector<std::int32_t>> best = best_candidates(view, parts, sets);
-    Selection out;
-    for (std::size_t i = 0; i < sets.size(); ++i) {
-      const int n = sets[i].tokens;
-      if (reads_all(parts, n)) {
-        out.slots.push_back(all_slots(n));
-        continue;
-      }
-      std::vector<std::int32_t> slots = all_slots(s_.sinks);
-      for (const std::int32_t j : best[i]) slots.push_back(s_.sinks + j);
-      // [sinks + k + local + 1]
-      out.slots.push_back(with_tail(std::move(slots), n - 1 - parts.local, n));
+  /// A set of no more tokens than the budget, the sinks and the current token is read as a whole.
+  std::vector<Candidates> candidates(const LayerView& view) const override {
+    std::vector<Candidates> out = SegmentSelection::candidates(view);
+    for (Candidates& list : out) {
+      if (view.sets[list.set].size() - 1 <= s_.sinks + budget(view.prompt_tokens)) list.count = 0;
     }
     return out;
+  }
+
+  bool begin_step(const LayerView& view) override {
+    seen_.assign(view.sets.size(), {});
+    return true;
+  }
+  void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
+             SelectionJobs& jobs) override {
+    const KvHeadCache& keys = view.sets[set];
+    seen_[set] = slots_in_window(view, keys);
+    jobs.keys.push_back({&jobs.rows.emplace_back(view, keys, 0, copies_).set(),
+                         view.step_queries(set), seen_[set], scores});
   }
 
  private:
-  struct Segments {
-    int budget = 0, local = 0, chosen = 0;  ///< tokens
-  };
-
-  /// The segments for a prompt length.  They do not depend on the current length: they are fixed at
-  /// the end of the turn's prefill.
-  Segments segments(int prompt_tokens) const {
-    const int prompt = std::max(0, prompt_tokens - s_.sinks);
-    const int budget =
-        s_.budget.is_ratio ? s_.budget.tokens(prompt) : std::max(0, s_.budget.tokens(0) - s_.sinks);
-    // Each part is rounded down separately, as in PQCache.
-    return {budget, Budget{true, s_.local}.tokens(budget),
-            Budget{true, 1 - s_.local}.tokens(budget)};
-  }
-
-  /// Whether all tokens of a set of `n` tokens are read; the current one always is.
-  bool reads_all(const Segments& parts, int n) const { return n - 1 <= s_.sinks + parts.budget; }
-
-  /// The best candidates of each set that has any, as indices from the first slot after the sinks.
-  std::vector<std::vector<std::int32_t>> best_candidates(const LayerView& view,
-                                                         const Segments& parts,
-                                                         std::span<const KeptSet> sets) {
-    const std::int64_t heads = view.heads_per_set();
-    std::int64_t floats = 0;
-    for (const KvHeadCache& set : view.sets) floats += heads * set.size();
-    for (const KeptSet& set : sets) floats += set.tokens;
-    float* memory = view.scratch->get(static_cast<std::size_t>(floats));
-    std::vector<RowsOnDevice> keys;
-    keys.reserve(view.sets.size());  // jobs refer to its elements
-    std::vector<KeyScoreJob> scoring;
-    std::vector<std::vector<std::int32_t>> seen(view.sets.size());
-    const MatrixView q(view.queries.data, view.shape.heads, view.shape.head_dim);
-    for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      const KvHeadCache& set = view.sets[s];
-      seen[s] = slots_in_window(view, set);
-      scoring.push_back({&keys.emplace_back(view, set, 0, copies_).set(),
-                         q.rows_at(static_cast<std::int64_t>(s) * heads, heads),
-                         seen[s],
-                         {memory, heads, set.size()}});
-      memory += heads * set.size();
-    }
-    std::vector<ReduceHeadsJob> reducing;
-    std::vector<TopKJob> choosing;
-    std::vector<std::vector<std::int32_t>> out(sets.size());
-    for (std::size_t i = 0; i < sets.size(); ++i) {
-      const KeptSet& set = sets[i];
-      if (reads_all(parts, set.tokens)) continue;
-      const std::int64_t count = set.tokens - 1 - parts.local - s_.sinks;
-      const MatrixView<float> of_set =
-          scoring[static_cast<std::size_t>(set.first_head / heads)].out;
-      const MatrixView<float> scores = of_set.rows_at(set.first_head % heads, set.heads);
-      const MatrixView<float> sums(memory, 1, set.tokens),
-          chosen = sums.columns_at(s_.sinks, count);
-      memory += set.tokens;
-      if (s_.over_candidates) {
-        reducing.push_back(
-            {scores.columns_at(s_.sinks, count), HeadReduction::kSumOfSoftmax, chosen});
-      } else {
-        reducing.push_back({scores, HeadReduction::kSumOfSoftmax, sums});
-      }
-      choosing.push_back({{chosen.data, static_cast<std::size_t>(count)}, parts.chosen, &out[i]});
-    }
-    if (choosing.empty()) return out;
-    view.backend->score_keys(view.scale, scoring);
-    view.backend->reduce_heads(reducing);
-    view.backend->top_k(choosing);
-    return out;
+  /// Tokens of the local window and the best candidates together.
+  int budget(int prompt_tokens) const {
+    return s_.budget.is_ratio ? s_.budget.tokens(std::max(0, prompt_tokens - s_.sinks))
+                              : std::max(0, s_.budget.tokens(0) - s_.sinks);
   }
 
   Settings s_;
-  int local_ = 0;                   ///< local window of the turn, in tokens
-  std::shared_ptr<KvPool> copies_;  ///< for keys of offloaded layers
+  std::vector<std::vector<std::int32_t>> seen_;  ///< [sets]: slots inside the sliding window
+  std::shared_ptr<KvPool> copies_;               ///< for keys of offloaded layers
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,7 +11,7 @@
 #include "methods/parts/budget_parameters.h"
 #include "methods/parts/cluster_costs.h"
 #include "methods/parts/layer_codes.h"
-#include "methods/parts/scores.h"
+#include "methods/parts/top_k_selection.h"
 
 namespace turnbench {
 namespace {
@@ -32,7 +31,7 @@ LaterTurns parse_later_turns(const std::string& name) {
                                : LaterTurns::kRebuild;
 }
 
-class PqCache : public SelectionPolicy, public IndexTransfer {
+class PqCache : public SegmentSelection, public IndexTransfer {
  public:
   struct Settings {
     Budget budget;
@@ -54,8 +53,8 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
 
   void after_prefill(const LayerView& view) override {
     while (std::ssize(layers_) < view.shape.layers) layers_.emplace_back(s_.codes);
+    SegmentSelection::after_prefill(view);
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    std::tie(layer.local, layer.chosen) = local_and_chosen(view.prompt_tokens);
     if (rebuilds()) {
       layer.codes = LayerCodes(s_.codes);
       layer.on_device.clear();
@@ -77,22 +76,17 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
 
   /// The index: the copy of the keys that is clustered, and their codes on host and device.
   DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override {
-    const auto [local, chosen] = local_and_chosen(size.prompt_tokens);
+    const TokenSegments parts = segments(size.prompt_tokens);
     const auto codes = static_cast<std::size_t>(s_.codes.parts) *
                        static_cast<std::size_t>(size.sets) * static_cast<std::size_t>(size.tokens);
     const bool has_codes = known != nullptr
                                ? !layers_[static_cast<std::size_t>(size.layer)].codes.empty()
                                : size.tokens - s_.sinks > s_.codes.count();
-    return {.everything = !has_codes || size.tokens <= s_.sinks + local + chosen,
-            .pinned_tokens = s_.sinks + local + 1,
-            .step_tokens = chosen,
+    return {.everything = !has_codes || size.tokens <= s_.sinks + parts.local + parts.chosen,
+            .pinned_tokens = s_.sinks + parts.local + 1,
+            .step_tokens = parts.chosen,
             .first = s_.sinks,
             .index_bytes = size.key_elements(size.tokens) * sizeof(float) + 2 * codes};
-  }
-
-  std::vector<SlotRange> pinned(int layer, int /*set*/, int tokens) const override {
-    return sinks_and_window(s_.sinks, tokens - 1 - layers_[static_cast<std::size_t>(layer)].local,
-                            tokens);
   }
 
   /// Transfers the codes of the layer before its queries are computed.
@@ -106,75 +100,49 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
     return {{"kmeans_iterations", most}};
   }
 
-  /// Codes -> estimated scores -> softmax over the candidates -> summed over the heads of a set ->
-  /// top-k between the sinks and the local window.
-  Selection select(const LayerView& view) override {
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    remember_sizes(layer, view);
-    if (layer.codes.empty()) return {};
-    const std::size_t sets = view.sets.size();
-    std::vector<int> end;  // ends of the candidates, slots [sinks, end)
-    for (const KvHeadCache& set : view.sets)
-      end.push_back(std::max(s_.sinks, set.size() - 1 - layer.local));
-    layer.codes.code_until(view, end);
-    CodeBuffer& codes = codes_on_device(view, layer);
-
-    const std::int64_t dim = view.shape.head_dim, heads = view.heads_per_set();
-    const MatrixView<const float> queries(view.queries.data, view.shape.heads, dim);
-    std::int64_t floats = 0;
-    for (std::size_t s = 0; s < sets; ++s) floats += (heads + 1) * (end[s] - s_.sinks);
-    float* memory = view.scratch->get(static_cast<std::size_t>(floats));
-    std::vector<CodeScoreJob> scores;
-    std::vector<ReduceHeadsJob> reductions;
-    std::vector<TopKJob> best;
-    std::vector<std::vector<std::int32_t>> chosen(sets);
-    for (std::size_t s = 0; s < sets; ++s) {
-      const std::int64_t n = end[s] - s_.sinks;
-      if (n <= layer.chosen) continue;  // all candidates are read
-      const MatrixView<float> estimates(memory, heads, n), summed(memory + heads * n, 1, n);
-      memory += (heads + 1) * n;
-      layer.codes.add_score_jobs(view, s,
-                                 queries.rows_at(static_cast<std::int64_t>(s) * heads, heads),
-                                 codes, estimates, scores);
-      reductions.push_back({estimates, HeadReduction::kSumOfSoftmax, summed});
-      best.push_back({{summed.data, static_cast<std::size_t>(n)}, layer.chosen, &chosen[s]});
-    }
-    view.backend->score_codes(view.scale, scores);
-    view.backend->reduce_heads(reductions);
-    view.backend->top_k(best);
-
-    Selection out;
-    for (std::size_t s = 0; s < sets; ++s) {
-      const int n = view.sets[s].size();
-      if (end[s] - s_.sinks <= layer.chosen) {
-        out.slots.push_back(all_slots(n));
-        continue;
-      }
-      std::vector<std::int32_t> slots = all_slots(s_.sinks);
-      for (const std::int32_t j : chosen[s]) slots.push_back(s_.sinks + j);
-      out.slots.push_back(with_tail(std::move(slots), end[s], n));  // [sinks + k + local + 1]
-    }
-    return out;
-  }
-
- private:
-  /// Sizes of the parts in a turn, which depend on the length of its prompt.  Both are rounded
-  /// down.
-  std::pair<int, int> local_and_chosen(int prompt_tokens) const {
+ protected:
+  /// Both the local window and the chosen tokens are rounded down.
+  TokenSegments segments(int prompt_tokens) const override {
     const double tokens = s_.budget.is_ratio
                               ? std::max(0, prompt_tokens - s_.sinks) * s_.budget.value
                               : std::max(0, s_.budget.tokens(0) - s_.sinks);
-    return {static_cast<int>(tokens * s_.local), static_cast<int>(tokens * (1 - s_.local))};
+    return {s_.sinks, static_cast<int>(tokens * s_.local),
+            static_cast<int>(tokens * (1 - s_.local))};
+  }
+  bool scores_candidates_only() const override { return true; }
+  Ranking ranking(const LayerView&) const override {
+    return {.reduction = HeadReduction::kSumOfSoftmax};
   }
 
+  bool begin_step(const LayerView& view) override {
+    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    remember_sizes(layer, view);
+    if (layer.codes.empty()) return false;
+    std::vector<int> end;  // ends of the candidates
+    for (const KvHeadCache& set : view.sets)
+      end.push_back(turn_segments().end(set.size()));
+    layer.codes.code_until(view, end);
+    CodeBuffer& buffer = codes_on_device(view, layer);
+    buffer.wait();
+    layer.codes.copy_to(buffer, view.backend->memory());  // codes computed by this sequence
+    return true;
+  }
+  /// Estimates scores from codes.
+  void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
+             SelectionJobs& jobs) override {
+    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    layer.codes.add_score_jobs(view, set, view.step_queries(set), codes_on_device(view, layer),
+                               scores, jobs.codes);
+  }
+
+ private:
   bool rebuilds() const {
     return s_.later_turns == LaterTurns::kRebuild || s_.later_turns == LaterTurns::kReprefill;
   }
 
   struct Layer {
     explicit Layer(const CodeSettings& settings) : codes(settings) {}
-    int local = 0, chosen = 0;  ///< tokens
-    std::vector<int> seen;      ///< tokens of each set at the last call
+    std::vector<int> seen;  ///< tokens of each set at the last call
     LayerCodes codes;
     CodeBuffer on_device;  ///< if the layer is on the device
   };
@@ -188,10 +156,7 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
   CodeBuffer& moved_codes(int layer) { return moved_[static_cast<std::size_t>(layer) % 2]; }
 
   CodeBuffer& codes_on_device(const LayerView& view, Layer& layer) {
-    CodeBuffer& buffer = view.index_path.link ? moved_codes(view.layer) : layer.on_device;
-    buffer.wait();
-    layer.codes.copy_to(buffer, view.backend->memory());  // codes computed by this sequence
-    return buffer;
+    return view.index_path.link ? moved_codes(view.layer) : layer.on_device;
   }
 
   Settings s_;

@@ -219,7 +219,7 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
     const auto sets = static_cast<std::int64_t>(view.sets.size());
     std::vector<std::vector<std::int32_t>> out(view.sets.size());
     if (layer.chosen == 0 || count == 0) return out;
-    float* memory = view.scratch->get(static_cast<std::size_t>(sets * (heads + 1) * count));
+    float* memory = view.scratch->floats(static_cast<std::size_t>(sets * (heads + 1) * count));
     std::vector<PageScoreJob> scoring;
     std::vector<ReduceHeadsJob> reducing;
     std::vector<TopKJob> choosing;

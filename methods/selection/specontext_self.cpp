@@ -113,7 +113,7 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
     const std::int64_t heads = view.heads_per_set(), per_list = s_.batch ? view.shape.heads : heads;
     std::int64_t floats = 0;
     for (std::size_t s = 0; s < view.sets.size(); ++s) floats += (heads + 1) * count(s);
-    float* memory = view.scratch->get(static_cast<std::size_t>(floats));
+    float* memory = view.scratch->floats(static_cast<std::size_t>(floats));
     std::vector<KeyScoreJob> scoring;
     std::vector<ReduceHeadsJob> reducing;
     const MatrixView q(view.queries.data, view.shape.heads, view.shape.head_dim);

@@ -111,7 +111,7 @@ class BlockTopK : public SelectionPolicy {
                              int end) const {
     if (fault_ != Fault::kGivesHostKeys) return keys_on_host(*view.backend, set, first, end);
     const std::int64_t rows = end - first, width = view.shape.head_dim;
-    float* on_device = view.scratch->get(static_cast<std::size_t>(rows * width));
+    float* on_device = view.scratch->floats(static_cast<std::size_t>(rows * width));
     const ReadRowsJob job{&set, first, KvRow::kKey, {on_device, rows, width}};
     view.backend->read_rows({&job, 1});
     std::vector<float> out(static_cast<std::size_t>(rows * width));

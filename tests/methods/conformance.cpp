@@ -57,7 +57,7 @@ class IndexObserver : public LayerObserver {
     AttentionStats stats_before = view.stats.for_sets(before),
                    stats = view.stats.for_sets(view.sets);
     LayerMemo memo;
-    Scratch scratch(view.backend->memory());
+    Arena scratch(view.backend->memory());
     LayerView prompt{view.layer,
                      view.shape,
                      before,

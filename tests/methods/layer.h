@@ -124,7 +124,7 @@ class Layer {
   DialogueView dialogue;
   LayerMemo memo;
   BackgroundTasks background{1};
-  Scratch scratch{backend->memory()};
+  Arena scratch{backend->memory()};
   int prompt_tokens = 0;  ///< 0: all n are
   int generated = 0;
 

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "inference/policy/policy.h"
+#include "methods/parts/indexed_tokens.h"
+#include "methods/parts/top_k_selection.h"
+
+namespace turnbench {
+
+/// Bounds of consecutive pages of the sets of a layer, in a backend's memory.
+class PageBoundsBuffer {
+ public:
+  PageBoundsBuffer() = default;
+  PageBoundsBuffer(const LayerView& view, std::int64_t pages, int page_tokens);
+
+  std::int64_t pages() const { return pages_; }  ///< capacity per set
+  PageBounds of_set(std::size_t set) const;
+
+ private:
+  Buffer bytes_;
+  std::byte* data_ = nullptr;
+  std::int64_t pages_ = 0, page_bytes_ = 0;
+  int page_tokens_ = 0;
+};
+
+/// Element-wise minima and maxima of the keys of each page of a layer, from which the scores of
+/// its tokens are bounded (Tang et al., Quest, 2024, section 3.2).  Works in any placement.
+class PageIndex {
+ public:
+  explicit PageIndex(int page_tokens) : page_tokens_(page_tokens), tokens_(page_tokens) {}
+
+  void build(const LayerView& view);
+  void begin_step(const LayerView& view) { tokens_.begin_step(view); }
+  /// Adds the tokens of a sequence since the prompt.
+  void extend(const LayerView& view);
+  const IndexedTokens& tokens() const { return tokens_; }
+
+  /// Adds the jobs that bound the scores of the first pages of a set.  of_prompt: pages whose
+  /// bounds are those of the prompt.  scores: [heads, pages].
+  void add_scores(const LayerView& view, std::size_t set, std::int64_t of_prompt,
+                  MatrixView<float> scores, SelectionJobs& jobs) const;
+  /// Upper bound of the bytes of an index of `tokens` tokens.
+  static std::size_t bytes(const PromptSize& size, int page_tokens);
+
+ private:
+  int page_tokens_;
+  IndexedTokens tokens_;
+  std::shared_ptr<const PageBoundsBuffer> prompt_;
+  Unshared<PageBoundsBuffer> own_;
+  std::shared_ptr<KvPool> copies_;  // for keys of offloaded layers
+};
+
+}  // namespace turnbench

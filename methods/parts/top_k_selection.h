@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "inference/backend/selection_jobs.h"
+#include "inference/policy/policy.h"
+#include "methods/parts/rows_on_device.h"
+
+namespace turnbench {
+
+/// The operations that score candidates and choose the best ones, in the order in which they run.
+struct SelectionJobs {
+  std::vector<KeyScoreJob> keys;
+  std::vector<PageScoreJob> pages;
+  std::vector<VectorScoreJob> vectors;
+  std::vector<CodeScoreJob> codes;
+  std::vector<DimensionScoreJob> dimensions;
+  std::vector<ReduceHeadsJob> reductions;
+  std::vector<TopKJob> choices;
+  std::deque<RowsOnDevice> rows;  ///< that jobs refer to
+
+  void run(Backend& backend, float scale) const;
+};
+
+/// A list of slots to select.  Some columns of a KV set's scores compete; the best ones are read.
+struct Candidates {
+  std::size_t set = 0;
+  std::int64_t row = 0, rows = 1;     ///< rows of the set's scores
+  std::int64_t first = 0, count = 0;  ///< columns that compete
+  int chosen = 0;  ///< columns that are read; unless below `count`, all tokens of the set are read
+
+  bool reads_all() const { return chosen >= count; }
+};
+
+/// Selects the candidates with the highest scores: scores for each query head -> one score for each
+/// candidate -> top-k.  Candidates are tokens, pages, chunks or blocks, as the method defines.
+class TopKSelection : public SelectionPolicy {
+ public:
+  Selection select(const LayerView& view) final;
+
+ protected:
+  /// How a list ranks its candidates.
+  struct Ranking {
+    /// The reduction over the rows of a list; none if lists have one row.
+    std::optional<HeadReduction> reduction;
+    bool over_candidates = false;   ///< reduces the columns that compete only
+    bool scores_every_set = false;  ///< also sets of which all tokens are read, if one is not
+  };
+  virtual Ranking ranking(const LayerView& view) const = 0;
+  /// Prepares a step.  Returns false if the step reads all tokens of the layer.
+  virtual bool begin_step(const LayerView&) { return true; }
+  /// The lists of the step, in the order of a Selection.
+  virtual std::vector<Candidates> candidates(const LayerView& view) const = 0;
+  /// The shape of the scores of a set.
+  virtual std::int64_t score_rows(const LayerView& view) const { return view.heads_per_set(); }
+  virtual std::int64_t score_columns(const LayerView& view, std::size_t set) const = 0;
+  /// Adds the jobs that compute the scores of a set.  scores: [score_rows, score_columns].
+  virtual void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
+                     SelectionJobs& jobs) = 0;
+  /// The slots of a list.  best: columns, counted from the list's first one, ascending.
+  virtual std::vector<std::int32_t> slots(const LayerView& view, const Candidates& list,
+                                          std::span<const std::int32_t> best) const = 0;
+  /// Called at the end of a step.  scores: of each set; null for sets without scores.
+  virtual void end_step(const LayerView&, std::span<const MatrixView<float>> /*scores*/,
+                        Selection&) {}
+};
+
+/// The parts of a KV set that a step reads by the rule of PQCache: the first `sinks` tokens, the
+/// `local` newest ones before the current one, the current one, and the `chosen` best of the tokens
+/// between.
+struct TokenSegments {
+  int sinks = 0, local = 0, chosen = 0;  ///< tokens
+
+  /// The candidates of a set of `tokens` tokens are the slots [sinks, end).
+  int end(int tokens) const;
+};
+
+/// Selects tokens by the rule of TokenSegments, for each KV set or each query head.
+class SegmentSelection : public TopKSelection {
+ public:
+  void after_prefill(const LayerView& view) override { segments_ = segments(view.prompt_tokens); }
+  std::vector<SlotRange> pinned(int layer, int set, int tokens) const override;
+
+ protected:
+  /// The segments in a turn with a prompt of `prompt_tokens` tokens.
+  virtual TokenSegments segments(int prompt_tokens) const = 0;
+  virtual bool per_query_head() const { return false; }
+  /// Whether only candidates have scores; otherwise all tokens have.
+  virtual bool scores_candidates_only() const { return false; }
+  const TokenSegments& turn_segments() const { return segments_; }
+
+  std::vector<Candidates> candidates(const LayerView& view) const override;
+  std::int64_t score_columns(const LayerView& view, std::size_t set) const override;
+  std::vector<std::int32_t> slots(const LayerView& view, const Candidates& list,
+                                  std::span<const std::int32_t> best) const override;
+
+ private:
+  TokenSegments segments_;
+};
+
+}  // namespace turnbench
