@@ -49,13 +49,12 @@ struct Stage {
   /// Calls visit(array) for all arrays of activations and scratch of a stage.
   template <typename Self, typename Visit>
   static void for_each_scratch(Self& stage, const Visit& visit) {
-    std::apply(
-        [&](auto&... array) { (visit(array), ...); },
-        std::tie(stage.hidden, stage.cos, stage.sin, stage.q, stage.attended, stage.k, stage.v,
-                 stage.pre_rope_k, stage.lse, stage.far_q, stage.far_attended, stage.far_lse,
-                 stage.turns, stage.shown, stage.normed, stage.wide, stage.logits,
-                 stage.rotated_keys, stage.table_cos, stage.table_sin, stage.retriever_scratch,
-                 stage.selection_scratch));
+    std::apply([&](auto&... array) { (visit(array), ...); },
+               std::tie(stage.hidden, stage.cos, stage.sin, stage.q, stage.attended, stage.k,
+                        stage.v, stage.pre_rope_k, stage.lse, stage.far_q, stage.far_attended,
+                        stage.far_lse, stage.turns, stage.shown, stage.normed, stage.wide,
+                        stage.logits, stage.rotated_keys, stage.table_cos, stage.table_sin,
+                        stage.retriever_scratch, stage.selection_scratch));
   }
 
   Backend& backend;

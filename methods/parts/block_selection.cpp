@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -60,8 +60,7 @@ BlockSelection::Vectors BlockSelection::extended(const LayerView& view, const Kv
 }
 
 void BlockSelection::after_prefill(const LayerView& view) {
-  layers_.resize(static_cast<std::size_t>(view.shape.layers));
-  Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+  Layer& layer = layers_[view.layer];
   layer.own.assign(view.sets.size(), {});
   layer.prompt = view.memo->get<LayerVectors>(
       fmt::format("{}, {} tokens after {}", vectors(), s_.block, s_.sinks), [&] {
@@ -72,52 +71,41 @@ void BlockSelection::after_prefill(const LayerView& view) {
       });
 }
 
-Selection BlockSelection::select(const LayerView& view) {
-  Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-  const int chosen = chosen_blocks(view.prompt_tokens);
-  const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
-  std::vector<int> blocks;  // of each set
-  for (const KvHeadCache& set : view.sets) blocks.push_back(complete_blocks(set.size()));
-  if (*std::max_element(blocks.begin(), blocks.end()) <= chosen) return {};
-  const auto floats = std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
-  float* memory = view.scratch->floats(static_cast<std::size_t>((heads + 1) * floats));
-  std::vector<VectorScoreJob> scores;
-  std::vector<ReduceHeadsJob> sums;
-  std::vector<TopKJob> choices;
-  std::vector<std::vector<std::int32_t>> best(view.sets.size());
+std::vector<Candidates> BlockSelection::begin_step(const LayerView& view) {
+  std::vector<Candidates> out;
   for (std::size_t s = 0; s < view.sets.size(); ++s) {
-    const Vectors& prompt = (*layer.prompt)[s];
-    Vectors& own = layer.own[s];
-    if (own.blocks > blocks[s] - prompt.blocks) own = {};  // the sequence was truncated
-    own = extended(view, view.sets[s], own, prompt.blocks, blocks[s]);
-    const MatrixView<float> of_heads(memory, heads, blocks[s]),
-        sum(memory + heads * blocks[s], 1, blocks[s]);
-    memory += (heads + 1) * blocks[s];
-    const auto q = MatrixView<const float>(view.queries.data, view.shape.heads, dim)
-                       .rows_at(static_cast<std::int64_t>(s) * heads, heads);
-    int first = 0;
-    for (const Vectors* part : {&prompt, static_cast<const Vectors*>(&own)}) {
-      const int count = std::min(part->blocks, blocks[s] - first);
-      if (count > 0)
-        scores.push_back(
-            {q, {part->floats->as<float>(), count, dim}, of_heads.columns_at(first, count)});
-      first += count;
-    }
-    sums.push_back({of_heads, HeadReduction::kSum, sum});
-    choices.push_back({{sum.data, static_cast<std::size_t>(blocks[s])}, chosen, &best[s]});
+    const int blocks = complete_blocks(view.sets[s].size());
+    out.push_back(
+        {s, 0, view.heads_per_set(), blocks, 0, blocks, chosen_blocks(view.prompt_tokens)});
   }
-  view.backend->score_vectors(view.scale, scores);
-  view.backend->reduce_heads(sums);
-  view.backend->top_k(choices);
-  Selection out;
-  for (std::size_t s = 0; s < view.sets.size(); ++s) {
-    std::vector<std::int32_t> slots = all_slots(std::min(s_.sinks, view.sets[s].size()));
-    for (const std::int32_t block : best[s]) {
-      for (int i = 0; i < s_.block; ++i) slots.push_back(begin_of(block) + i);
-    }
-    out.slots.push_back(with_tail(std::move(slots), begin_of(blocks[s]), view.sets[s].size()));
+  return reads_all(out) ? std::vector<Candidates>() : out;
+}
+
+void BlockSelection::score(const LayerView& view, std::size_t set, MatrixView<float> scores,
+                           SelectionJobs& jobs) {
+  const Vectors& prompt = (*layers_[view.layer].prompt)[set];
+  Vectors& own = layers_[view.layer].own[set];
+  const int blocks = static_cast<int>(scores.columns);
+  if (own.blocks > blocks - prompt.blocks) own = {};  // the sequence was truncated
+  own = extended(view, view.sets[set], own, prompt.blocks, blocks);
+  int first = 0;
+  for (const Vectors* part : {&prompt, static_cast<const Vectors*>(&own)}) {
+    const int count = std::min(part->blocks, blocks - first);
+    if (count <= 0) continue;
+    jobs.vectors.push_back({view.step_queries(set),
+                            {part->floats->as<float>(), count, view.shape.head_dim},
+                            scores.columns_at(first, count)});
+    first += count;
   }
-  return out;
+}
+
+std::vector<std::int32_t> BlockSelection::slots(const LayerView& view, const Candidates& list,
+                                                std::span<const std::int32_t> best) const {
+  const int tokens = view.sets[list.set].size();
+  std::vector<std::int32_t> out = all_slots(std::min(s_.sinks, tokens));
+  for (const std::int32_t block : best)
+    out = with_tail(std::move(out), begin_of(block), begin_of(block + 1));
+  return with_tail(std::move(out), begin_of(complete_blocks(tokens)), tokens);
 }
 
 }  // namespace turnbench

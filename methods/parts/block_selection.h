@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "methods/method.h"
+#include "methods/parts/per_layer.h"
+#include "methods/parts/top_k_selection.h"
 
 namespace turnbench {
 
@@ -15,7 +17,7 @@ namespace turnbench {
 /// a KV set.  Works in any placement.  All
 /// sequences that continue from a prompt share its vectors; those of generated tokens are added as
 /// blocks are completed.  Methods derive from it and define the vector of a block.
-class BlockSelection : public SelectionPolicy {
+class BlockSelection : public TopKSelection {
  public:
   struct Settings {
     /// Tokens that a step reads.  At least the sinks and two blocks are read.
@@ -28,7 +30,6 @@ class BlockSelection : public SelectionPolicy {
   DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override;
   std::vector<SlotRange> pinned(int layer, int set, int tokens) const override;
   void after_prefill(const LayerView& view) override;
-  Selection select(const LayerView& view) override;
 
  protected:
   explicit BlockSelection(const Settings& s) : s_(s) {}
@@ -38,6 +39,13 @@ class BlockSelection : public SelectionPolicy {
   virtual void vector_of(MatrixView<const float> keys, std::span<float> out) const = 0;
   /// Identifies the kind of vectors, with all settings that they depend on.
   virtual std::string vectors() const = 0;
+
+  Ranking ranking(const LayerView&) const override { return {.reduction = HeadReduction::kSum}; }
+  std::vector<Candidates> begin_step(const LayerView& view) override;
+  void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
+             SelectionJobs& jobs) override;
+  std::vector<std::int32_t> slots(const LayerView& view, const Candidates& list,
+                                  std::span<const std::int32_t> best) const override;
 
  private:
   /// Vectors of consecutive blocks of a KV set, in the backend's memory: [blocks, head_dim].
@@ -60,7 +68,7 @@ class BlockSelection : public SelectionPolicy {
                    int end) const;
 
   Settings s_;
-  std::vector<Layer> layers_;
+  PerLayer<Layer> layers_;
 };
 
 }  // namespace turnbench

@@ -44,6 +44,29 @@ std::vector<float> keys_on_host(Backend& backend, const KvHeadCache& set, int fi
   return out;
 }
 
+std::vector<float> rows_on_host(const LayerView& view, std::span<const RowOfSet> rows, KvRow row) {
+  const std::int64_t dim = view.shape.head_dim, count = std::ssize(rows);
+  std::vector<float> out(static_cast<std::size_t>(count * dim));
+  const MatrixView<float> host(out.data(), count, dim);
+  std::vector<ReadRowsJob> jobs;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const RowOfSet& from = rows[static_cast<std::size_t>(i)];
+    jobs.push_back({from.set, from.slot, row, host.rows_at(i, 1)});
+  }
+  if (rows.empty()) return out;
+  if (!can_read(*view.backend, *rows.front().set)) {
+    for (const ReadRowsJob& job : jobs) read_host_rows(job, job.out);
+    return out;
+  }
+  const Arena::Frame frame(*view.scratch);
+  const MatrixView<float> on_device = view.scratch->matrix(count, dim);
+  for (std::int64_t i = 0; i < count; ++i)
+    jobs[static_cast<std::size_t>(i)].out = on_device.rows_at(i, 1);
+  view.backend->read_rows(jobs);
+  view.backend->memory()->copy_floats(on_device.data, out.data(), out.size());
+  return out;
+}
+
 std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end, KvRow row) {
   constexpr int kAtOnce = 4096;  // slots in the memory of a device
   const std::int64_t head_dim = view.shape.head_dim, width = std::ssize(view.sets) * head_dim;
@@ -54,7 +77,8 @@ std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end,
     const std::size_t floats = static_cast<std::size_t>(count) * static_cast<std::size_t>(width);
     float* to = out.data() + (begin - first) * width;
     const Arena::Frame frame(*view.scratch);
-    const MatrixView<float> rows(memory.is_host() ? to : view.scratch->floats(floats), count, width);
+    const MatrixView<float> rows(memory.is_host() ? to : view.scratch->floats(floats), count,
+                                 width);
     std::vector<ReadRowsJob> jobs;
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       jobs.push_back({&view.sets[s], begin, row,

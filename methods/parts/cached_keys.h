@@ -16,8 +16,17 @@ void read_keys_of_any_set(Backend& backend, std::span<const ReadRowsJob> jobs);
 /// memory.  The set may be in host memory.
 std::vector<float> keys_on_host(Backend& backend, const KvHeadCache& set, int first, int end);
 
-/// The same for all sets of a layer, which its backend must be able to read, concatenated along
-/// columns: [end - first, sets * head_dim].
+/// A row of a set: a key or value of one cached token.
+struct RowOfSet {
+  const KvHeadCache* set = nullptr;
+  std::int32_t slot = 0;
+};
+/// The given rows of a layer's sets as float32: [rows, head_dim], in host memory.  The sets may be
+/// in host memory.
+std::vector<float> rows_on_host(const LayerView& view, std::span<const RowOfSet> rows, KvRow row);
+
+/// Like keys_on_host for all sets of a layer, which its backend must be able to read, concatenated
+/// along columns: [end - first, sets * head_dim].
 std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end, KvRow row);
 
 }  // namespace turnbench

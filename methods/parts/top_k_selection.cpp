@@ -20,23 +20,31 @@ void SelectionJobs::run(Backend& backend, float scale) const {
   backend.top_k(choices);
 }
 
+bool reads_all(std::span<const Candidates> lists) {
+  return std::all_of(lists.begin(), lists.end(), [](const auto& list) { return list.reads_all(); });
+}
+
 Selection TopKSelection::select(const LayerView& view) {
-  if (!begin_step(view)) return {};
-  const std::vector<Candidates> lists = candidates(view);
+  const std::vector<Candidates> lists = begin_step(view);
   const Ranking rank = ranking(view);
+  const bool scores_any = std::any_of(lists.begin(), lists.end(),
+                                      [](const Candidates& list) { return list.competes(); });
+  std::vector<std::int64_t> rows(view.sets.size());
+  for (const Candidates& list : lists)
+    rows[list.set] = std::max(rows[list.set], list.row + list.rows);
   std::vector<MatrixView<float>> scores(view.sets.size());
   SelectionJobs jobs;
-  const auto score_set = [&](std::size_t set) {
-    if (scores[set].data != nullptr) return;
-    scores[set] = view.scratch->matrix(score_rows(view), score_columns(view, set));
-    score(view, set, scores[set], jobs);
-  };
   std::vector<std::vector<std::int32_t>> best(lists.size());
   for (std::size_t i = 0; i < lists.size(); ++i) {
     const Candidates& list = lists[i];
-    if (list.reads_all()) continue;
-    score_set(list.set);
-    MatrixView<float> of_list = scores[list.set].rows_at(list.row, list.rows);
+    MatrixView<float>& of_set = scores[list.set];
+    const bool is_scored = list.competes() || (rank.scores_every_set && scores_any);
+    if (is_scored && of_set.data == nullptr) {
+      of_set = view.scratch->matrix(rows[list.set], list.columns);
+      score(view, list.set, of_set, jobs);
+    }
+    if (!list.competes()) continue;
+    MatrixView<float> of_list = of_set.rows_at(list.row, list.rows);
     if (rank.reduction) {
       const MatrixView<float> reduced = view.scratch->matrix(1, of_list.columns);
       const auto part = [&](MatrixView<float> all) {
@@ -48,16 +56,13 @@ Selection TopKSelection::select(const LayerView& view) {
     jobs.choices.push_back(
         {{of_list.data + list.first, static_cast<std::size_t>(list.count)}, list.chosen, &best[i]});
   }
-  if (rank.scores_every_set && !jobs.choices.empty()) {
-    for (std::size_t s = 0; s < scores.size(); ++s) score_set(s);
-  }
   jobs.run(*view.backend, view.scale);
   Selection out;
   for (std::size_t i = 0; i < lists.size(); ++i) {
     out.slots.push_back(lists[i].reads_all() ? all_slots(view.sets[lists[i].set].size())
                                              : slots(view, lists[i], best[i]));
   }
-  end_step(view, scores, out);
+  if (!lists.empty()) end_step(view, scores, out);
   return out;
 }
 
@@ -66,34 +71,34 @@ int TokenSegments::end(int tokens) const {
 }
 
 std::vector<SlotRange> SegmentSelection::pinned(int, int, int tokens) const {
-  return sinks_and_window(segments_.sinks, tokens - 1 - segments_.local, tokens);
+  return sinks_and_window(turn_.sinks, tokens - 1 - turn_.local, tokens);
 }
 
-std::vector<Candidates> SegmentSelection::candidates(const LayerView& view) const {
+std::vector<Candidates> SegmentSelection::segment_lists(const LayerView& view, bool per_query_head,
+                                                        bool scores_candidates_only) const {
   std::vector<Candidates> out;
+  const TokenSegments parts = segments(view.prompt_tokens);
   const std::int64_t heads = view.heads_per_set();
-  for (const KeptSet& list : kept_sets(view, per_query_head())) {
+  for (const KeptSet& list : kept_sets(view, per_query_head)) {
+    const int candidates = parts.end(list.tokens) - parts.sinks;
     out.push_back({.set = static_cast<std::size_t>(list.first_head / heads),
                    .row = list.first_head % heads,
                    .rows = list.heads,
-                   .first = scores_candidates_only() ? 0 : segments_.sinks,
-                   .count = segments_.end(list.tokens) - segments_.sinks,
-                   .chosen = segments_.chosen});
+                   .columns = scores_candidates_only ? candidates : list.tokens,
+                   .first = scores_candidates_only ? 0 : parts.sinks,
+                   .count = candidates,
+                   .chosen = parts.chosen});
   }
   return out;
 }
 
-std::int64_t SegmentSelection::score_columns(const LayerView& view, std::size_t set) const {
-  const int tokens = view.sets[set].size();
-  return scores_candidates_only() ? segments_.end(tokens) - segments_.sinks : tokens;
-}
-
 std::vector<std::int32_t> SegmentSelection::slots(const LayerView& view, const Candidates& list,
                                                   std::span<const std::int32_t> best) const {
+  const TokenSegments parts = segments(view.prompt_tokens);
   const int tokens = view.sets[list.set].size();
-  std::vector<std::int32_t> out = all_slots(segments_.sinks);
-  for (const std::int32_t column : best) out.push_back(segments_.sinks + column);
-  return with_tail(std::move(out), segments_.end(tokens), tokens);
+  std::vector<std::int32_t> out = all_slots(parts.sinks);
+  for (const std::int32_t column : best) out.push_back(parts.sinks + column);
+  return with_tail(std::move(out), parts.end(tokens), tokens);
 }
 
 }  // namespace turnbench

@@ -29,12 +29,15 @@ struct SelectionJobs {
 /// A list of slots to select.  Some columns of a KV set's scores compete; the best ones are read.
 struct Candidates {
   std::size_t set = 0;
-  std::int64_t row = 0, rows = 1;     ///< rows of the set's scores
+  std::int64_t row = 0, rows = 1;     ///< rows of the set's scores: query heads
+  std::int64_t columns = 0;           ///< of the set's scores
   std::int64_t first = 0, count = 0;  ///< columns that compete
   int chosen = 0;  ///< columns that are read; unless below `count`, all tokens of the set are read
 
   bool reads_all() const { return chosen >= count; }
+  bool competes() const { return chosen > 0 && chosen < count; }
 };
+bool reads_all(std::span<const Candidates> lists);
 
 /// Selects the candidates with the highest scores: scores for each query head -> one score for each
 /// candidate -> top-k.  Candidates are tokens, pages, chunks or blocks, as the method defines.
@@ -46,19 +49,16 @@ class TopKSelection : public SelectionPolicy {
   /// How a list ranks its candidates.
   struct Ranking {
     /// The reduction over the rows of a list; none if lists have one row.
-    std::optional<HeadReduction> reduction;
+    std::optional<HeadReduction> reduction = {};
     bool over_candidates = false;   ///< reduces the columns that compete only
     bool scores_every_set = false;  ///< also sets of which all tokens are read, if one is not
   };
-  virtual Ranking ranking(const LayerView& view) const = 0;
-  /// Prepares a step.  Returns false if the step reads all tokens of the layer.
-  virtual bool begin_step(const LayerView&) { return true; }
-  /// The lists of the step, in the order of a Selection.
-  virtual std::vector<Candidates> candidates(const LayerView& view) const = 0;
-  /// The shape of the scores of a set.
-  virtual std::int64_t score_rows(const LayerView& view) const { return view.heads_per_set(); }
-  virtual std::int64_t score_columns(const LayerView& view, std::size_t set) const = 0;
-  /// Adds the jobs that compute the scores of a set.  scores: [score_rows, score_columns].
+  virtual Ranking ranking(const LayerView&) const { return {}; }
+  /// Prepares a step.  Returns its lists, in the order of a Selection; none if the step reads all
+  /// tokens of the layer.
+  virtual std::vector<Candidates> begin_step(const LayerView& view) = 0;
+  /// Adds the jobs that compute the scores of a set.  scores: [rows, columns], with rows for all
+  /// lists of the set.
   virtual void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
                      SelectionJobs& jobs) = 0;
   /// The slots of a list.  best: columns, counted from the list's first one, ascending.
@@ -82,24 +82,22 @@ struct TokenSegments {
 /// Selects tokens by the rule of TokenSegments, for each KV set or each query head.
 class SegmentSelection : public TopKSelection {
  public:
-  void after_prefill(const LayerView& view) override { segments_ = segments(view.prompt_tokens); }
+  void after_prefill(const LayerView& view) override { turn_ = segments(view.prompt_tokens); }
   std::vector<SlotRange> pinned(int layer, int set, int tokens) const override;
 
  protected:
   /// The segments in a turn with a prompt of `prompt_tokens` tokens.
   virtual TokenSegments segments(int prompt_tokens) const = 0;
-  virtual bool per_query_head() const { return false; }
-  /// Whether only candidates have scores; otherwise all tokens have.
-  virtual bool scores_candidates_only() const { return false; }
-  const TokenSegments& turn_segments() const { return segments_; }
+  /// The lists of a step: of each KV set, or of each query head.  Only candidates have scores if
+  /// `scores_candidates_only` is set; otherwise all tokens have.
+  std::vector<Candidates> segment_lists(const LayerView& view, bool per_query_head = false,
+                                        bool scores_candidates_only = false) const;
 
-  std::vector<Candidates> candidates(const LayerView& view) const override;
-  std::int64_t score_columns(const LayerView& view, std::size_t set) const override;
   std::vector<std::int32_t> slots(const LayerView& view, const Candidates& list,
                                   std::span<const std::int32_t> best) const override;
 
  private:
-  TokenSegments segments_;
+  TokenSegments turn_;  // of the current turn
 };
 
 }  // namespace turnbench

@@ -46,23 +46,18 @@ class Oracle : public SegmentSelection {
     return {s_.sinks, Budget{true, s_.local}.tokens(tokens),
             Budget{true, 1 - s_.local}.tokens(tokens)};
   }
-  bool per_query_head() const override { return s_.per_query_head; }
   Ranking ranking(const LayerView&) const override {
     return {.reduction = HeadReduction::kSumOfSoftmax, .over_candidates = s_.over_candidates};
   }
 
   /// A set of no more tokens than the budget, the sinks and the current token is read as a whole.
-  std::vector<Candidates> candidates(const LayerView& view) const override {
-    std::vector<Candidates> out = SegmentSelection::candidates(view);
+  std::vector<Candidates> begin_step(const LayerView& view) override {
+    seen_.assign(view.sets.size(), {});
+    std::vector<Candidates> out = segment_lists(view, s_.per_query_head);
     for (Candidates& list : out) {
       if (view.sets[list.set].size() - 1 <= s_.sinks + budget(view.prompt_tokens)) list.count = 0;
     }
     return out;
-  }
-
-  bool begin_step(const LayerView& view) override {
-    seen_.assign(view.sets.size(), {});
-    return true;
   }
   void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
              SelectionJobs& jobs) override {

@@ -109,23 +109,22 @@ class PqCache : public SegmentSelection, public IndexTransfer {
     return {s_.sinks, static_cast<int>(tokens * s_.local),
             static_cast<int>(tokens * (1 - s_.local))};
   }
-  bool scores_candidates_only() const override { return true; }
   Ranking ranking(const LayerView&) const override {
     return {.reduction = HeadReduction::kSumOfSoftmax};
   }
 
-  bool begin_step(const LayerView& view) override {
+  std::vector<Candidates> begin_step(const LayerView& view) override {
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     remember_sizes(layer, view);
-    if (layer.codes.empty()) return false;
+    if (layer.codes.empty()) return {};
+    const TokenSegments parts = segments(view.prompt_tokens);
     std::vector<int> end;  // ends of the candidates
-    for (const KvHeadCache& set : view.sets)
-      end.push_back(turn_segments().end(set.size()));
+    for (const KvHeadCache& set : view.sets) end.push_back(parts.end(set.size()));
     layer.codes.code_until(view, end);
     CodeBuffer& buffer = codes_on_device(view, layer);
     buffer.wait();
     layer.codes.copy_to(buffer, view.backend->memory());  // codes computed by this sequence
-    return true;
+    return segment_lists(view, false, true);
   }
   /// Estimates scores from codes.
   void score(const LayerView& view, std::size_t set, MatrixView<float> scores,

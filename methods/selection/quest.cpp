@@ -21,12 +21,12 @@ class Quest : public TopKSelection {
     bool last_competes;    ///< the last page competes like the others; otherwise it is always read
     bool reads_generated;  ///< all generated tokens are read; only the prompt has pages
   };
-  explicit Quest(const Settings& s) : s_(s), layers_({PageIndex(s.page), {}}) {}
+  explicit Quest(const Settings& s) : s_(s), indices_(PageIndex(s.page)) {}
 
   std::unique_ptr<SelectionPolicy> clone() const override { return std::make_unique<Quest>(*this); }
 
   void after_prefill(const LayerView& view) override {
-    if (view.layer >= s_.dense_layers) layers_[view.layer].index.build(view);
+    if (view.layer >= s_.dense_layers) indices_[view.layer].build(view);
   }
 
   DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
@@ -43,46 +43,32 @@ class Quest : public TopKSelection {
   }
 
  protected:
-  /// Query heads choose for themselves.
-  Ranking ranking(const LayerView&) const override { return {}; }
-
-  bool begin_step(const LayerView& view) override {
-    if (view.layer < s_.dense_layers) return false;
-    Layer& layer = layers_[view.layer];
-    layer.index.begin_step(view);
-    layer.pages = pages_of(view, layer.index.tokens());
-    const bool reads_all = std::all_of(layer.pages.begin(), layer.pages.end(),
-                                       [](const Pages& p) { return p.chosen >= p.scored; });
-    if (reads_all) return false;
-    if (!s_.reads_generated || layer.index.tokens().is_stale()) layer.index.extend(view);
-    return true;
-  }
-
-  std::vector<Candidates> candidates(const LayerView& view) const override {
+  /// Lists of query heads.
+  std::vector<Candidates> begin_step(const LayerView& view) override {
+    if (view.layer < s_.dense_layers) return {};
+    PageIndex& index = indices_[view.layer];
+    index.begin_step(view);
     std::vector<Candidates> out;
-    const std::int64_t heads = view.heads_per_set();
-    for (std::int64_t h = 0; h < view.shape.heads; ++h) {
+    const int heads = view.heads_per_set();
+    for (int h = 0; h < view.shape.heads; ++h) {
       const auto set = static_cast<std::size_t>(h / heads);
-      const Pages& pages = layers_[view.layer].pages[set];
-      out.push_back({.set = set, .row = h % heads, .count = pages.scored, .chosen = pages.chosen});
+      const Pages p = pages(view, set);
+      out.push_back({set, h % heads, 1, p.scored, 0, p.scored, p.chosen});
     }
+    if (reads_all(out)) return {};
+    if (!s_.reads_generated || index.tokens().is_stale()) index.extend(view);
     return out;
-  }
-  std::int64_t score_columns(const LayerView& view, std::size_t set) const override {
-    return layers_[view.layer].pages[set].scored;
   }
   /// Upper bounds of the scores of the pages' tokens.
   void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
              SelectionJobs& jobs) override {
-    const Layer& layer = layers_[view.layer];
-    layer.index.add_scores(view, set, layer.pages[set].of_prompt, scores, jobs);
+    indices_[view.layer].add_scores(view, set, pages(view, set).of_prompt, scores, jobs);
   }
-
   /// The slots of the best pages, of the last page if it is always read, of tokens without pages,
   /// and of the current token.
   std::vector<std::int32_t> slots(const LayerView& view, const Candidates& list,
                                   std::span<const std::int32_t> best) const override {
-    const Pages& pages = layers_[view.layer].pages[list.set];
+    const Pages pages = this->pages(view, list.set);
     const int n = view.sets[list.set].size();
     std::vector<std::int32_t> out;
     for (const std::int32_t page : best)
@@ -100,32 +86,24 @@ class Quest : public TopKSelection {
     int scored = 0;     ///< number of first pages, which compete
     int chosen = 0;     ///< how many of these a query head reads; all of them: it reads everything
   };
-  struct Layer {
-    PageIndex index;
-    std::vector<Pages> pages;  ///< [sets]
-  };
-
   int most_pages(int budget) const { return std::max(kLeastPages, budget / s_.page); }
 
-  std::vector<Pages> pages_of(const LayerView& view, const IndexedTokens& indexed) const {
+  Pages pages(const LayerView& view, std::size_t s) const {
+    const IndexedTokens& indexed = indices_[view.layer].tokens();
     const int budget = s_.budget.tokens(view.prompt_tokens);
-    std::vector<Pages> out;
-    for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      const KvHeadCache& set = view.sets[s];
-      Pages& p = out.emplace_back();
-      p.tokens = !s_.reads_generated  ? set.size()
-                 : indexed.is_stale() ? set.lower_bound(view.prompt_tokens)
+    Pages out;
+    out.tokens = !s_.reads_generated  ? view.sets[s].size()
+                 : indexed.is_stale() ? view.sets[s].lower_bound(view.prompt_tokens)
                                       : indexed.prompt(s);
-      const int count = (p.tokens + s_.page - 1) / s_.page;
-      p.of_prompt = s_.reads_generated && !indexed.is_stale() ? count : indexed.first_own(s);
-      p.scored = s_.last_competes ? count : count - 1;
-      p.chosen = p.tokens <= budget ? p.scored : most_pages(budget) - (count - p.scored);
-    }
+    const int count = (out.tokens + s_.page - 1) / s_.page;
+    out.of_prompt = s_.reads_generated && !indexed.is_stale() ? count : indexed.first_own(s);
+    out.scored = s_.last_competes ? count : count - 1;
+    out.chosen = out.tokens <= budget ? out.scored : most_pages(budget) - (count - out.scored);
     return out;
   }
 
   Settings s_;
-  PerLayer<Layer> layers_;
+  PerLayer<PageIndex> indices_;
 };
 
 }  // namespace

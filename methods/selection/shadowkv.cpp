@@ -3,11 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "inference/backend/backend.h"
 #include "methods/method.h"
 #include "methods/parts/budget_parameters.h"
-#include "methods/parts/chunk_landmarks.h"
-#include "methods/parts/low_rank_keys.h"
+#include "methods/parts/chunk_index.h"
+#include "methods/parts/per_layer.h"
 #include "methods/parts/scores.h"
 
 namespace turnbench {
@@ -18,7 +17,7 @@ constexpr int kAnswerRoomPinned = 1024;  // answer tokens before a new working s
 // outliers per 1024 tokens read.
 constexpr int kChunksTogether = 8, kOutliersPerPart = 24, kPartTokens = 1024;
 
-class ShadowKv : public SelectionPolicy, public KeyRebuilder {
+class ShadowKv : public TopKSelection, public KeyRebuilder {
  public:
   struct Settings {
     Budget budget;
@@ -39,109 +38,79 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
   }
 
   void after_prefill(const LayerView& view) override {
-    layers_.resize(static_cast<std::size_t>(view.shape.layers));
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    Layer& layer = layers_[view.layer];
     layer.prompt = view.sets.front().size();
-    const int budget = s_.budget.tokens(view.prompt_tokens), chunks = chunks_of(layer.prompt);
+    const int budget = s_.budget.tokens(view.prompt_tokens);
     layer.chosen = budget / s_.chunk;
-    layer.reads_all = reads_all(layer.prompt, budget);
+    layer.reads_all = reads_everything(layer.prompt, budget);
     if (layer.reads_all) return;
     // After evictions, slots refer to other tokens.
-    const bool goes_on = !s_.rebuild && !layer.keys.empty() && layer.prompt == view.prompt_tokens &&
-                         layer.keys.back()->end() <= layer.prompt;
-    if (!goes_on) layer.forget();
-    extend(view, layer, chunks, outliers_of(budget));
+    const bool goes_on = !s_.rebuild && layer.prompt == view.prompt_tokens;
+    if (!goes_on || layer.index.tokens() > layer.prompt) layer.index = {};
+    layer.index.extend(view, {s_.chunk, s_.rank, chunks_of(layer.prompt), outliers_of(budget)});
   }
 
   /// The index: the copy of the keys that is factorised, its factors (twice), and landmarks.
   DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override {
     const int budget = s_.budget.tokens(size.prompt_tokens), chunks = chunks_of(size.tokens),
               tail = size.tokens - chunks * s_.chunk;
-    DeviceNeeds out = {.everything = reads_all(size.tokens, budget),
+    DeviceNeeds out = {.everything = reads_everything(size.tokens, budget),
                        .pinned_tokens = outliers_of(budget) * s_.chunk + tail + kAnswerRoomPinned,
                        .step_tokens = budget / s_.chunk * s_.chunk,
                        .block = s_.chunk,
                        .index_bytes = index_bytes(size)};
     if (known == nullptr) return out;
-    const Layer& layer = layers_[static_cast<std::size_t>(size.layer)];
+    const Layer& layer = layers_[size.layer];
     out.everything = layer.reads_all;
-    std::size_t outliers = 0;  // of all parts of the index
-    for (const auto& part : layer.landmarks) outliers += part->outliers(0).size();
-    out.pinned_tokens = static_cast<std::int32_t>(outliers) * s_.chunk + layer.prompt -
-                        layer.chunks() * s_.chunk + kAnswerRoomPinned;
+    out.pinned_tokens = static_cast<std::int32_t>(layer.index.outliers(0).size()) * s_.chunk +
+                        layer.prompt - layer.index.chunks() * s_.chunk + kAnswerRoomPinned;
     return out;
   }
 
   /// Outliers, the newest tokens of the prompt, and the answer.
   std::vector<SlotRange> pinned(int layer, int set, int tokens) const override {
-    const Layer& own = layers_[static_cast<std::size_t>(layer)];
+    const ChunkIndex& index = layers_[layer].index;
     std::vector<SlotRange> out;
-    for (const auto& part : own.landmarks) {
-      for (const std::int32_t chunk : part->outliers(static_cast<std::size_t>(set)))
-        out.push_back({chunk * s_.chunk, (chunk + 1) * s_.chunk});
-    }
-    out.push_back({own.chunks() * s_.chunk, tokens});
+    for (const std::int32_t chunk : index.outliers(static_cast<std::size_t>(set)))
+      out.push_back({chunk * s_.chunk, (chunk + 1) * s_.chunk});
+    out.push_back({index.chunks() * s_.chunk, tokens});
     return out;
   }
 
-  /// Products with landmarks -> for each KV head, the chunks with the highest scores of any of its
-  /// query heads.
-  Selection select(const LayerView& view) override {
-    const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    if (layer.reads_all) return {};
-    const std::vector<std::vector<std::int32_t>> chosen = best_chunks(view, layer);
-    Selection out;
-    for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      std::vector<std::int32_t> chunks = chosen[s];
-      for (const auto& part : layer.landmarks) {
-        const auto outliers = part->outliers(s);
-        chunks.insert(chunks.end(), outliers.begin(), outliers.end());
-      }
-      std::sort(chunks.begin(), chunks.end());
-      std::vector<std::int32_t>& slots = out.slots.emplace_back();
-      const int tail = layer.chunks() * s_.chunk, n = view.sets[s].size();
-      slots.reserve(chunks.size() * static_cast<std::size_t>(s_.chunk) +
-                    static_cast<std::size_t>(n - tail));
-      for (const std::int32_t chunk : chunks) {
-        for (int j = 0; j < s_.chunk; ++j) slots.push_back(chunk * s_.chunk + j);
-      }
-      slots = with_tail(std::move(slots), tail, n);
-    }
-    return out;
-  }
-
-  std::size_t key_bytes(int layer) const override {
-    const auto l = static_cast<std::size_t>(layer);
-    std::size_t out = 0;
-    if (l >= layers_.size()) return out;  // before the first prompt
-    for (const auto& part : layers_[l].keys) out += part->bytes();
-    return out;
-  }
-
+  std::size_t key_bytes(int layer) const override { return layers_[layer].index.key_bytes(); }
   void rebuild_keys(const LayerView& view, const MissingKeys& missing) override {
-    using Run = RebuildKeysJob::Run;
-    const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    // For each set, the runs of each part of the keys.
-    std::vector<std::vector<std::vector<Run>>> runs(
-        missing.sets.size(), std::vector<std::vector<Run>>(layer.keys.size()));
-    for (const SlotCopy& c : missing.tokens) {
-      for (std::size_t k = 0; k < layer.keys.size(); ++k) {
-        const std::int32_t begin = std::max(c.host, layer.keys[k]->first()),
-                           end = std::min(c.host + c.count, layer.keys[k]->end());
-        if (begin >= end) continue;
-        runs[static_cast<std::size_t>(c.set)][k].push_back(
-            {begin - layer.keys[k]->first(), c.device + begin - c.host, end - begin});
-      }
+    layers_[view.layer].index.rebuild_keys(view, missing);
+  }
+
+ protected:
+  /// The score of a chunk is the highest of any query head.
+  Ranking ranking(const LayerView&) const override {
+    return {.reduction = HeadReduction::kMaxOfLogSoftmax};
+  }
+  std::vector<Candidates> begin_step(const LayerView& view) override {
+    const Layer& layer = layers_[view.layer];
+    if (layer.reads_all) return {};
+    std::vector<Candidates> out;
+    for (std::size_t s = 0; s < view.sets.size(); ++s) {
+      const std::int64_t count = layer.index.landmarks(s);
+      out.push_back({s, 0, view.heads_per_set(), count, 0, count, layer.chosen});
     }
-    std::vector<RebuildKeysJob> jobs;
-    for (std::size_t s = 0; s < runs.size(); ++s) {
-      for (std::size_t k = 0; k < layer.keys.size(); ++k) {
-        if (runs[s][k].empty()) continue;
-        jobs.push_back({&missing.sets[s], runs[s][k], layer.keys[k]->coefficients(),
-                        layer.keys[k]->basis(s), missing.rope});
-      }
-    }
-    view.backend->rebuild_keys(jobs);
+    return out;
+  }
+  void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
+             SelectionJobs& jobs) override {
+    layers_[view.layer].index.add_scores(view, set, scores, jobs);
+  }
+  /// The slots of the best chunks and of the outliers, and the newest tokens.
+  std::vector<std::int32_t> slots(const LayerView& view, const Candidates& list,
+                                  std::span<const std::int32_t> best) const override {
+    const ChunkIndex& index = layers_[view.layer].index;
+    std::vector<std::int32_t> chunks = index.chunks_of(list.set, best), out;
+    for (const std::int32_t outlier : index.outliers(list.set)) chunks.push_back(outlier);
+    std::sort(chunks.begin(), chunks.end());
+    for (const std::int32_t chunk : chunks)
+      out = with_tail(std::move(out), chunk * s_.chunk, (chunk + 1) * s_.chunk);
+    return with_tail(std::move(out), index.chunks() * s_.chunk, view.sets[list.set].size());
   }
 
  private:
@@ -159,14 +128,7 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
     bool reads_all = true;
     int prompt = 0;  ///< tokens of each set
     int chosen = 0;  ///< chunks in a set's list in addition to those that are always read
-    std::vector<std::shared_ptr<const ChunkLandmarks>> landmarks;  ///< chunk after chunk
-    std::vector<std::shared_ptr<const LowRankKeys>> keys;          ///< token after token
-
-    int chunks() const { return landmarks.empty() ? 0 : landmarks.back()->settings().end; }
-    void forget() {
-      landmarks.clear();
-      keys.clear();
-    }
+    ChunkIndex index;
   };
 
   /// The number of chunks of a prompt, without the newest ones.
@@ -174,7 +136,7 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
     const int out = std::max(0, tokens / s_.chunk - s_.local);
     return s_.offloads ? out - out % kChunksTogether : out;
   }
-  bool reads_all(int tokens, int budget) const {
+  bool reads_everything(int tokens, int budget) const {
     const int chunks = chunks_of(tokens);
     return tokens <= budget || chunks < budget / s_.chunk + outliers_of(budget) || chunks == 0;
   }
@@ -182,80 +144,8 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
     return s_.offloads ? kOutliersPerPart * (budget / kPartTokens) : s_.outliers;
   }
 
-  /// Extends the index by the new tokens of the prompt.
-  void extend(const LayerView& view, Layer& layer, int chunks, int outliers) const {
-    const int known = layer.chunks(), end = layer.keys.empty() ? 0 : layer.keys.back()->end();
-    std::string history;  // history of the index, which otherwise depends only on the tokens
-    for (const auto& part : layer.landmarks) {
-      history += fmt::format(" {}-{}/{}", part->settings().first, part->settings().end,
-                             part->settings().outliers);
-    }
-    if (chunks > known) {
-      ChunkLandmarks::Settings part{s_.chunk, known, chunks, outliers};
-      if (known > 0) {  // the same share of outliers as among the first chunks
-        const ChunkLandmarks::Settings& first = layer.landmarks.front()->settings();
-        part.outliers = static_cast<int>(std::int64_t{first.outliers} * (chunks - known) /
-                                         (first.end - first.first));
-      }
-      layer.landmarks.push_back(view.memo->get<ChunkLandmarks>(
-          fmt::format("shadowkv {} {}{} {}-{}", s_.chunk, part.outliers, history, known, chunks),
-          [&] { return std::make_shared<ChunkLandmarks>(view, part); }));
-    }
-    if (layer.prompt == end) return;
-    std::string parts = fmt::format("shadowkv {}", s_.rank);
-    for (const auto& part : layer.keys) parts += fmt::format(" {}", part->end());
-    layer.keys.push_back(view.memo->get<LowRankKeys>(parts, [&] {
-      return layer.keys.empty()
-                 ? std::make_shared<LowRankKeys>(view, layer.prompt, s_.rank)
-                 : std::make_shared<LowRankKeys>(view, layer.keys.back(), layer.prompt);
-    }));
-  }
-
-  std::vector<std::vector<std::int32_t>> best_chunks(const LayerView& view,
-                                                     const Layer& layer) const {
-    const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
-    std::int64_t count = 0;
-    for (const auto& part : layer.landmarks) count += std::ssize(part->chunks(0));
-    const auto sets = static_cast<std::int64_t>(view.sets.size());
-    std::vector<std::vector<std::int32_t>> out(view.sets.size());
-    if (layer.chosen == 0 || count == 0) return out;
-    float* memory = view.scratch->floats(static_cast<std::size_t>(sets * (heads + 1) * count));
-    std::vector<PageScoreJob> scoring;
-    std::vector<ReduceHeadsJob> reducing;
-    std::vector<TopKJob> choosing;
-    std::vector<std::vector<std::int32_t>> best(view.sets.size());
-    for (std::int64_t s = 0; s < sets; ++s, memory += (heads + 1) * count) {
-      const auto set = static_cast<std::size_t>(s);
-      const MatrixView<float> scores(memory, heads, count), most(scores.row(heads), 1, count);
-      const auto q = MatrixView(view.queries.data, view.shape.heads, dim).rows_at(s * heads, heads);
-      std::int64_t column = 0;
-      for (const auto& part : layer.landmarks) {
-        const std::int64_t landmarks = std::ssize(part->chunks(set));
-        if (landmarks == 0) continue;
-        scoring.push_back({q, part->landmarks(set), view.sets[set].layout().dtype,
-                           scores.columns_at(column, landmarks)});
-        column += landmarks;
-      }
-      reducing.push_back({scores, HeadReduction::kMaxOfLogSoftmax, most});
-      choosing.push_back({{most.data, static_cast<std::size_t>(count)}, layer.chosen, &best[set]});
-    }
-    view.backend->score_pages(view.scale, scoring);
-    view.backend->reduce_heads(reducing);
-    view.backend->top_k(choosing);
-    for (std::size_t s = 0; s < best.size(); ++s) {
-      auto part = layer.landmarks.begin();
-      std::int32_t before = 0;  // chunks of the preceding parts
-      for (const std::int32_t i : best[s]) {
-        while (i - before >= std::ssize((*part)->chunks(s)))
-          before += static_cast<std::int32_t>(std::ssize((*part++)->chunks(s)));
-        out[s].push_back((*part)->chunks(s)[static_cast<std::size_t>(i - before)]);
-      }
-    }
-    return out;
-  }
-
   Settings s_;
-  std::vector<Layer> layers_;
+  PerLayer<Layer> layers_;
 };
 
 }  // namespace

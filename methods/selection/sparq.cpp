@@ -62,25 +62,17 @@ class SparQ : public SegmentSelection {
     return {.reduction = s_.of_softmax ? HeadReduction::kSumOfSoftmax : HeadReduction::kSum,
             .scores_every_set = blends(view)};
   }
-  std::int64_t score_rows(const LayerView& view) const override {
-    return sums_queries(view) ? 1 : view.heads_per_set();
-  }
-  std::vector<Candidates> candidates(const LayerView& view) const override {
-    std::vector<Candidates> out = SegmentSelection::candidates(view);
-    for (Candidates& list : out) list.rows = score_rows(view);
-    return out;
-  }
 
-  bool begin_step(const LayerView& view) override {
+  std::vector<Candidates> begin_step(const LayerView& view) override {
     Layer& layer = layers_[view.layer];
     layer.keys.begin_step(view);
-    const std::vector<Candidates> lists = candidates(view);
-    if (std::all_of(lists.begin(), lists.end(), [](const auto& list) { return list.reads_all(); }))
-      return false;
+    std::vector<Candidates> out = segment_lists(view);
+    if (reads_all(out)) return {};
     const std::vector<int> first = layer.keys.extend(view);
     if (blends(view)) layer.values.extend(view, layer.keys.tokens(), first);
     layer.keys.set_queries(view, read_queries(view));
-    return true;
+    for (Candidates& list : out) list.rows = sums_queries(view) ? 1 : list.rows;
+    return out;
   }
   void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
              SelectionJobs& jobs) override {
