@@ -1,53 +1,19 @@
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "common/error.h"
 #include "common/random.h"
-#include "inference/kv/slot_set.h"
 #include "methods/method.h"
 #include "methods/parts/budget_parameters.h"
-#include "methods/parts/key_clusters.h"
+#include "methods/parts/cluster_index.h"
+#include "methods/parts/per_layer.h"
 #include "methods/parts/scores.h"
 
 namespace turnbench {
 namespace {
 
 constexpr int kAnswerRoom = 1024;  // pinned answer tokens before a new working set is needed
-
-/// Iterates over the indices of scores from the highest score on; ties go to the lower index.
-class FromTheHighest {
- public:
-  explicit FromTheHighest(std::span<const float> scores) : scores_(scores) {
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      if (std::isnan(scores[i])) throw runtime_error("cluster {}: found the score NaN", i);
-    }
-    heap_ = all_slots(static_cast<int>(scores.size()));
-    std::make_heap(heap_.begin(), heap_.end(), Worse{scores_});
-  }
-
-  bool empty() const { return heap_.empty(); }
-  std::int32_t take() {
-    std::pop_heap(heap_.begin(), heap_.end(), Worse{scores_});
-    const std::int32_t out = heap_.back();
-    heap_.pop_back();
-    return out;
-  }
-
- private:
-  struct Worse {
-    std::span<const float> scores;
-    bool operator()(std::int32_t a, std::int32_t b) const {
-      const float x = scores[static_cast<std::size_t>(a)], y = scores[static_cast<std::size_t>(b)];
-      return x != y ? x < y : a > b;
-    }
-  };
-  std::span<const float> scores_;
-  std::vector<std::int32_t> heap_;
-};
 
 class ClusterKv : public SelectionPolicy {
  public:
@@ -72,8 +38,7 @@ class ClusterKv : public SelectionPolicy {
   /// Clusters the new tokens of the prompt as one batch, in which the last answer is clustered
   /// again.
   void after_prefill(const LayerView& view) override {
-    layers_.resize(static_cast<std::size_t>(view.shape.layers));
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    Layer& layer = layers_[view.layer];
     layer.forget_answer();
     layer.prompt.clear();
     for (const KvHeadCache& set : view.sets) layer.prompt.push_back(set.size());
@@ -101,8 +66,7 @@ class ClusterKv : public SelectionPolicy {
         .per_list = true,
         .index_bytes = size.key_elements(size.tokens + 2 * clusters) * sizeof(float)};
     if (known != nullptr && s_.window == 0) {
-      const std::vector<std::int32_t>& prompt =
-          layers_[static_cast<std::size_t>(size.layer)].prompt;
+      const std::vector<std::int32_t>& prompt = layers_[size.layer].prompt;
       const auto [least, most] = std::minmax_element(prompt.begin(), prompt.end());
       out.pinned_tokens += *most - *least;
     }
@@ -111,7 +75,7 @@ class ClusterKv : public SelectionPolicy {
 
   /// Sinks, and the last tokens of the answer; these include all tokens outside clusters.
   std::vector<SlotRange> pinned(int layer, int /*set*/, int tokens) const override {
-    const std::vector<std::int32_t>& prompt = layers_[static_cast<std::size_t>(layer)].prompt;
+    const std::vector<std::int32_t>& prompt = layers_[layer].prompt;
     std::int32_t begin = *std::min_element(prompt.begin(), prompt.end());
     if (s_.window > 0) begin = std::max(begin, tokens - s_.window);
     if (begin <= s_.sinks) return {{0, tokens}};
@@ -121,18 +85,18 @@ class ClusterKv : public SelectionPolicy {
   /// Products with centroids -> the best clusters of each query head, the last one truncated.
   Selection select(const LayerView& view) override {
     if (view.layer < s_.dense_layers) return {};
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    Layer& layer = layers_[view.layer];
     if (fits(layer, full_windows(view))) return {};
     if (layer.clustered != layer.prompt) add_prompt(view, layer);  // it fitted until now
     cluster_answer(view, layer);
-    for (Batch& batch : layer.batches) batch.wait(view.backend->memory());
-    const Scores scores = score(view, layer);
+    const ClusterIndex::Scores scores = layer.clusters.score(view);
     Selection out;
     out.slots.resize(static_cast<std::size_t>(view.shape.heads));
     view.backend->parallel_for(out.slots.size(), [&](std::size_t head) {
       const std::size_t set = head / static_cast<std::size_t>(view.heads_per_set());
       std::vector<std::int32_t> slots = all_slots(std::min(s_.sinks, layer.prompt[set]));
-      append_best(layer, set, scores.of(head, set), view.sets[set].size(), slots);
+      layer.clusters.append_best(set, scores.of(head, set), view.sets[set].size(), layer.chosen,
+                                 slots);
       out.slots[head] =
           with_tail(std::move(slots), layer.first_unclustered(set), view.sets[set].size());
     });
@@ -140,61 +104,22 @@ class ClusterKv : public SelectionPolicy {
   }
 
  private:
-  /// Tokens that were clustered together.
-  struct Batch {
-    std::shared_ptr<const KeyClusters> clusters;
-    std::shared_ptr<const Buffer> centroids = {};  ///< in the backend's memory
-
-    /// Waits for the clusters and copies their centroids to the device.
-    void wait(const std::shared_ptr<Memory>& memory) {
-      if (centroids) return;
-      clusters->wait();
-      const MatrixView<const float> host = clusters->centroids();
-      const auto count = static_cast<std::size_t>(host.rows * host.columns);
-      auto buffer = std::make_shared<Buffer>(count * sizeof(float), memory);
-      memory->copy(std::array{copy_of(host.data, buffer->as<float>(), count)});
-      centroids = std::move(buffer);
-    }
-  };
-
   struct Layer {
     int chosen = 0;                       ///< tokens of clusters that a query head reads
     std::vector<std::int32_t> prompt;     ///< [sets]: tokens at its end
     std::vector<std::int32_t> clustered;  ///< [sets]: tokens up to the end of the last prompt batch
-    std::vector<Batch> batches;           ///< of the prompts, then of the answer
-    std::size_t prompt_batches = 0;
+    ClusterIndex clusters;
     std::int32_t clustered_answer = 0;  ///< tokens of each set
 
     void forget_answer() {
-      batches.resize(prompt_batches, Batch{});
+      clusters.forget_answer();
       clustered_answer = 0;
     }
     void forget_all() {
-      batches.clear();
-      prompt_batches = 0;
+      clusters.clear();
       clustered.clear();
     }
     std::int32_t first_unclustered(std::size_t set) const { return prompt[set] + clustered_answer; }
-    /// The tokens of a cluster, as numbered in all batches.
-    std::span<const std::int32_t> members(std::size_t set, std::int32_t cluster) const {
-      auto batch = batches.begin();
-      for (; cluster >= batch->clusters->clusters(set); ++batch)
-        cluster -= batch->clusters->clusters(set);
-      return batch->clusters->members(set, cluster);
-    }
-  };
-
-  /// The scores of each query head's clusters, batch by batch.
-  struct Scores {
-    std::vector<std::int64_t> first, clusters;  ///< [sets]: in `all`, of each head
-    std::int64_t heads_per_set = 1;
-    std::vector<float> all;
-
-    std::span<const float> of(std::size_t head, std::size_t set) const {
-      const std::int64_t row = static_cast<std::int64_t>(head) % heads_per_set;
-      return std::span(all).subspan(static_cast<std::size_t>(first[set] + row * clusters[set]),
-                                    static_cast<std::size_t>(clusters[set]));
-    }
   };
 
   /// Whether steps would read all tokens of the prompt and of `answered` clustered tokens of the
@@ -227,7 +152,7 @@ class ClusterKv : public SelectionPolicy {
 
   /// Starts to cluster the tokens from the last clustered one to the end of the prompt.
   void add_prompt(const LayerView& view, Layer& layer) const {
-    const bool is_first = layer.batches.empty();
+    const bool is_first = layer.clusters.empty();
     std::vector<KeyClusters::Part> parts;
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       const std::int32_t end = layer.prompt[s],
@@ -240,12 +165,7 @@ class ClusterKv : public SelectionPolicy {
     const std::int32_t first = parts[0].slots.begin;
     const std::string key = fmt::format("clusterkv {} {} {} {} {}", is_first, first,
                                         s_.first_clusters, s_.cluster_tokens, s_.iterations);
-    const auto cluster = [&] {
-      return std::make_shared<KeyClusters>(view, parts, settings(view, first));
-    };
-    const bool in_answer = view.memo == nullptr;
-    layer.batches.push_back({in_answer ? cluster() : view.memo->get<KeyClusters>(key, cluster)});
-    layer.prompt_batches = layer.batches.size();
+    layer.clusters.add_prompt(view, parts, settings(view, first), key);
     layer.clustered = layer.prompt;
   }
 
@@ -257,67 +177,13 @@ class ClusterKv : public SelectionPolicy {
         const std::int32_t begin = layer.first_unclustered(s);
         parts.push_back({{begin, begin + s_.window}, std::min(s_.window_clusters, s_.window)});
       }
-      layer.batches.push_back(
-          {std::make_shared<KeyClusters>(view, parts, settings(view, parts[0].slots.begin))});
+      layer.clusters.add_answer(view, parts, settings(view, parts[0].slots.begin));
       layer.clustered_answer += s_.window;
     }
   }
 
-  static Scores score(const LayerView& view, const Layer& layer) {
-    const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
-    Scores out;
-    out.heads_per_set = heads;
-    std::int64_t floats = 0;
-    for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      std::int64_t clusters = 0;
-      for (const Batch& batch : layer.batches) clusters += batch.clusters->clusters(s);
-      out.first.push_back(floats);
-      out.clusters.push_back(clusters);
-      floats += heads * clusters;
-    }
-    out.all.resize(static_cast<std::size_t>(floats));
-    float* memory = view.scratch->floats(out.all.size());
-    std::vector<VectorScoreJob> jobs;
-    for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      const MatrixView<float> rows(memory + out.first[s], heads, out.clusters[s]);
-      std::int64_t column = 0;
-      for (const Batch& batch : layer.batches) {
-        const std::int64_t count = batch.clusters->clusters(s);
-        if (count == 0) continue;
-        const float* centroids =
-            batch.centroids->as<float>() + batch.clusters->clusters_before(s) * dim;
-        jobs.push_back({.q = MatrixView(view.queries.data, view.shape.heads, dim)
-                                 .rows_at(static_cast<std::int64_t>(s) * heads, heads),
-                        .vectors = {centroids, count, dim},
-                        .out = rows.columns_at(column, count)});
-        column += count;
-      }
-    }
-    view.backend->score_vectors(1, jobs);
-    view.backend->memory()->copy_floats(memory, out.all.data(), out.all.size());
-    return out;
-  }
-
-  /// Appends the tokens of the best clusters of a set, which has `size` tokens, in ascending order.
-  static void append_best(const Layer& layer, std::size_t set, std::span<const float> scores,
-                          std::int32_t size, std::vector<std::int32_t>& slots) {
-    std::int64_t tokens = 0;
-    for (const Batch& batch : layer.batches) tokens += batch.clusters->tokens(set);
-    auto left = static_cast<std::size_t>(std::min<std::int64_t>(layer.chosen, tokens));
-    slots.reserve(slots.size() + left);
-    SlotSet chosen(size);
-    FromTheHighest order(scores);
-    while (left > 0) {
-      const auto members = layer.members(set, order.take());
-      const auto taken = members.first(std::min(left, members.size()));
-      chosen.add(taken);
-      left -= taken.size();
-    }
-    chosen.append_to(slots);
-  }
-
   Settings s_;
-  std::vector<Layer> layers_;
+  PerLayer<Layer> layers_;
 };
 
 }  // namespace
