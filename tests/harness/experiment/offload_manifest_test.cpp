@@ -18,7 +18,7 @@ Json offload_manifest() {
            {"full", "pqcache:budget=0.2,b=4,cache_tokens=32,cache_block=8",
             "pqcache:budget=0.2,b=4,placement=device"}},
           {"isolated", true},
-          {"link_gbps", 0.5},
+          {"link_gbps", 0.02},
           {"max_new_tokens", 6},
           {"tables",
            {{{"rows", "method"}, {"columns", "turn"}, {"value", "tt2t"}},
@@ -165,7 +165,7 @@ TEST_F(OffloadManifest, RefusesWhatHasNoMeaning) {
     EXPECT_EQ(got.code, 2);
     EXPECT_NE(got.err.find(expected), std::string::npos) << got.err;
   };
-  refused("isolated", false, "/link_gbps: found 0.5, expected \"isolated\": true beside it");
+  refused("isolated", false, "/link_gbps: found 0.02, expected \"isolated\": true beside it");
   refused("link_gbps", -1, "/link_gbps: found -1, expected a number of 1e9 bytes/s");
   Json contradicts = offload_manifest();
   contradicts["history"] = "recompress";
