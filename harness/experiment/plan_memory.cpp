@@ -162,7 +162,7 @@ class UnitMemory {
         prompt_(lengths.prompts[turn]),
         answer_(lengths.answers[turn]) {}
 
-  void add(const WorkUnit& unit) {
+  void add(const Unit& unit) {
     for (const UnitCell& cell : unit.cells) {
       const Policies& p = cell.method->policies();
       window_ = std::max(window_, p.window());
@@ -342,32 +342,32 @@ class LargestBatch {
   WorkerBytes bytes() const { return {agreeing_.total(), at_most_.total()}; }
 
   /// Considers a unit's cells one by one, each alone in every turn.
-  void consider_isolated(const Plan::Unit& unit) {
-    for (const UnitCell& cell : unit.cells) {
+  void consider_isolated(const Unit& unit) {
+    for (const Unit& part : unit.split()) {
       for (std::size_t turn = 0; turn < unit.dialogue->turns.size(); ++turn) {
         Batch batch(model_, devices_);
-        add(batch, {unit.dialogue.get(), {cell}}, turn, Sharing::kNone, true);
+        add(batch, part, turn, Sharing::kNone, true);
         consider(batch.bytes(), batch.bytes());
       }
     }
   }
 
   /// Considers units that run at the same time.
-  void consider_together(std::span<const Plan::Unit* const> units) {
+  void consider_together(std::span<const Unit* const> units) {
     consider(together(units, Sharing::kPrefills), together(units, Sharing::kHistories));
   }
 
   /// Considers the dialogues of probes, one after another.
-  void consider_probes(const Plan::ProbeJob& job) {
-    const bool attends = required_input(job.cells) != ProbeInfo::Input::kText;
-    for (const auto& dialogue : job.dialogues) {
-      const bool goes_on = job.answers == Answers::kOwn && dialogue->turns.size() > 1;
+  void consider_probes(const ProbeUnit& unit) {
+    const bool attends = required_input(unit.cells) != ProbeInfo::Input::kText;
+    for (const Dialogue* dialogue : unit.dialogues) {
+      const bool goes_on = unit.answers == Answers::kOwn && dialogue->turns.size() > 1;
       if (!attends && !goes_on) continue;
       const PromptLengths& n = lengths_(*dialogue);
       Batch batch(model_, devices_);
       const std::int64_t prompt = n.prompts.back(), all = prompt + n.answers.back();
       const int heads = model_.checkpoint.config.kv_heads;
-      const auto beside = methods_beside(job.cells);
+      const auto beside = methods_beside(unit.cells);
       bool pre_rope_keys = false;
       batch.add(all, heads, false, 1);
       for (const auto& [canonical, method] : beside) {
@@ -383,8 +383,7 @@ class LargestBatch {
   }
 
  private:
-  void add(Batch& batch, const WorkUnit& unit, std::size_t turn, Sharing sharing,
-           bool prefills) const {
+  void add(Batch& batch, const Unit& unit, std::size_t turn, Sharing sharing, bool prefills) const {
     UnitMemory(batch, model_.checkpoint.config, lengths_(*unit.dialogue), turn, sharing, prefills,
                fidelity_)
         .add(unit);
@@ -392,15 +391,14 @@ class LargestBatch {
 
   /// Units start some steps apart: the oldest one is in its last turn when the others have not
   /// reached it; one unit at a time is prefilled.
-  BatchBytes together(std::span<const Plan::Unit* const> units, Sharing sharing) const {
+  BatchBytes together(std::span<const Unit* const> units, Sharing sharing) const {
     BatchBytes out;
     for (std::size_t prefilled = 0; prefilled < units.size(); ++prefilled) {
       Batch batch(model_, devices_);
       for (std::size_t i = 0; i < units.size(); ++i) {
-        const Dialogue& dialogue = *units[i]->dialogue;
-        const std::size_t turns = dialogue.turns.size(),
+        const std::size_t turns = units[i]->dialogue->turns.size(),
                           past = (turns * (units.size() - i) - 1) / units.size();
-        add(batch, {&dialogue, units[i]->cells}, past, sharing, i == prefilled);
+        add(batch, *units[i], past, sharing, i == prefilled);
       }
       out.at_least(batch.bytes());
     }
@@ -420,8 +418,7 @@ class LargestBatch {
 };
 
 /// The first of `units`, at most `most`, that run at the same time.
-std::span<const Plan::Unit* const> concurrent(std::span<const Plan::Unit* const> units,
-                                              std::size_t most) {
+std::span<const Unit* const> concurrent(std::span<const Unit* const> units, std::size_t most) {
   std::size_t count = 0;
   std::int64_t tokens = 0;
   while (count < most && count < units.size()) {
@@ -441,7 +438,7 @@ WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const De
                        [&](const Dialogue& dialogue) -> const PromptLengths& {
                          return lengths.of(model, dialogue);
                        });
-  const std::vector<const Plan::Unit*> units = plan.units_of(model);
+  const std::vector<const Unit*> units = plan.units_of(model);
   // If there are few units, they are distributed among the workers.
   const auto shares = static_cast<std::size_t>(std::max(1, workers));
   const std::size_t most = std::min(kMaxConcurrentUnits, (units.size() + shares - 1) / shares);
@@ -452,7 +449,7 @@ WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const De
       largest.consider_together(concurrent(std::span(units).subspan(first), most));
     }
   }
-  for (const Plan::ProbeJob* job : plan.probe_jobs_of(model)) largest.consider_probes(*job);
+  for (const ProbeUnit* unit : plan.probe_units_of(model)) largest.consider_probes(*unit);
   return largest.bytes();
 }
 

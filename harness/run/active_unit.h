@@ -69,7 +69,7 @@ inline const std::string kDensePrefill;
 
 /// The state of a unit while it runs.  Its branches answer each turn together.
 struct ActiveUnit {
-  WorkUnit unit;
+  Unit unit;
   std::list<UnitCell> teachers;  ///< cells of the branches that are not recorded
   std::vector<Branch> branches;
   std::map<PrefixKey, Sequence> prefixes;  ///< of the current turn

@@ -41,7 +41,7 @@ void write_traffic(const Ledger& ledger, Record& r) {
 
 }  // namespace
 
-bool UnitRunner::has_room(const WorkUnit& next) const {
+bool UnitRunner::has_room(const Unit& next) const {
   if (active_.empty()) return true;
   if (decoding_.isolated || active_.size() >= kMaxConcurrentUnits) return false;
   std::int64_t tokens = estimate_context_tokens(*next.dialogue);
@@ -51,7 +51,7 @@ bool UnitRunner::has_room(const WorkUnit& next) const {
          4 * kMaxConcurrentUnits * steps_since_ >= 3 * mean_steps_per_unit();
 }
 
-void UnitRunner::add(WorkUnit unit) {
+void UnitRunner::add(Unit unit) {
   if (decoding_.isolated) engine_.memory().release_workspace();  // its own memory is measured
   ActiveUnit& active = active_.emplace_back();
   active.unit = std::move(unit);
@@ -98,8 +98,8 @@ std::list<ActiveUnit> UnitRunner::step() {
   return ended;
 }
 
-std::vector<WorkUnit> UnitRunner::abandon() {
-  std::vector<WorkUnit> out;
+std::vector<Unit> UnitRunner::abandon() {
+  std::vector<Unit> out;
   for (ActiveUnit& unit : active_) out.push_back(std::move(unit.unit));
   active_.clear();
   return out;

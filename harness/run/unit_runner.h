@@ -19,16 +19,16 @@ class UnitRunner {
 
   /// True if another unit may start.  Starts are some steps apart, so that units also end, and are
   /// stored, one after another.
-  bool has_room(const WorkUnit& next) const;
+  bool has_room(const Unit& next) const;
 
-  void add(WorkUnit unit);
+  void add(Unit unit);
 
   /// Prefills the branches whose turn begins, then makes one decode step of all branches.  Returns
   /// the units that have answered their last turn.
   std::list<ActiveUnit> step();
 
   /// Abandons all running units after a failure, and returns them.
-  std::vector<WorkUnit> abandon();
+  std::vector<Unit> abandon();
 
  private:
   /// Expected decode steps of a unit: the mean over the units that have ended.
