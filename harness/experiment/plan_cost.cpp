@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "harness/run/active_unit.h"
+#include "harness/run/sharing.h"
 
 namespace turnbench {
 namespace {

@@ -43,8 +43,6 @@ class UnitRunner {
   void prefill(const std::vector<ActiveUnit*>& starting);
   /// Samples a token for every unfinished branch, then decodes those that are still unfinished.
   void decode_step();
-  /// Adds branches that generate full attention's answers, if no cell of the unit does.
-  void add_teachers(ActiveUnit& unit);
   /// The answer along which the fidelity of a branch is measured in this turn.
   std::vector<int> given_answer(const ActiveUnit& unit, const Branch& b) const;
   /// Decodes all branches that have answered this turn along the same answer, as one batch, from
@@ -58,7 +56,6 @@ class UnitRunner {
   Engine& engine_;
   const PromptRenderer& renderer_;
   const Decoding& decoding_;
-  const Method full_ = Method::parse("full");
   std::list<ActiveUnit> active_;  ///< oldest first
   std::size_t steps_since_ = 0;   ///< decode steps since the last unit started
   std::size_t most_steps_ = 0, ended_ = 0, ended_steps_ = 0;
