@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -22,7 +21,7 @@ constexpr std::int64_t kSmallModel = 100'000'000;
 
 /// The scores of records whose turns have a reference.  A record that cannot be scored becomes
 /// failed; its answer is kept.
-std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
+std::vector<ScoreValue> score_records(const Plan& plan, const Unit& unit,
                                       std::vector<Record>& records) {
   const ResolvedDataset& dataset = plan.experiment.datasets[unit.dataset];
   const Scorer scorer{&find_metric(dataset.metric, dataset.entry.label),
@@ -46,45 +45,34 @@ std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
 /// The work of one model, distributed in order.
 class Queue {
  public:
-  Queue(const Plan& plan, std::size_t model) : probe_jobs_(plan.probe_jobs_of(model)) {
-    for (const Plan::Unit* unit : plan.units_of(model)) {
-      by_dialogue_[unit->dialogue.get()] = unit;
-      if (!plan.experiment.manifest.isolated) {
-        units_.push_back({unit->dialogue.get(), unit->cells});
-        continue;
+  Queue(const Plan& plan, std::size_t model) : probe_units_(plan.probe_units_of(model)) {
+    for (const Unit* unit : plan.units_of(model)) {
+      if (plan.experiment.manifest.isolated) {
+        for (Unit& part : unit->split()) units_.push_back(std::move(part));
+      } else {
+        units_.push_back(*unit);
       }
-      for (const UnitCell& cell : unit->cells) units_.push_back({unit->dialogue.get(), {cell}});
     }
   }
 
   /// The next unit (with one cell, if cells run alone), or nullopt.
-  std::optional<WorkUnit> take() {
+  std::optional<Unit> take() {
     std::lock_guard lock(mutex_);
     return next_ < units_.size() ? std::optional(units_[next_++]) : std::nullopt;
   }
 
-  /// The next probe job, or null.
-  const Plan::ProbeJob* take_probe_job() {
+  /// The next unit of probes, or null.
+  const ProbeUnit* take_probes() {
     std::lock_guard lock(mutex_);
-    return next_job_ < probe_jobs_.size() ? probe_jobs_[next_job_++] : nullptr;
+    return next_probes_ < probe_units_.size() ? probe_units_[next_probes_++] : nullptr;
   }
-
-  /// The planned unit that equals a unit or contains it as one of its cells.
-  const Plan::Unit& planned(const WorkUnit& unit) const { return *by_dialogue_.at(unit.dialogue); }
 
  private:
   std::mutex mutex_;
-  std::vector<WorkUnit> units_;
-  std::map<const Dialogue*, const Plan::Unit*> by_dialogue_;
-  std::vector<const Plan::ProbeJob*> probe_jobs_;
-  std::size_t next_ = 0, next_job_ = 0;
+  std::vector<Unit> units_;
+  std::vector<const ProbeUnit*> probe_units_;
+  std::size_t next_ = 0, next_probes_ = 0;
 };
-
-ProbeUnit probe_unit(const Plan::ProbeJob& job) {
-  ProbeUnit out{{}, job.cells, job.answers};
-  for (const auto& dialogue : job.dialogues) out.dialogues.push_back(dialogue.get());
-  return out;
-}
 
 /// Runs models one after another, and the units of each in parallel workers.
 class LocalRun {
@@ -145,22 +133,21 @@ class LocalRun {
     Engine& engine = worker.engine;
     bool warm = !decoding.isolated;
     const auto next = [&] {
-      std::optional<WorkUnit> unit = stop_ ? std::nullopt : shared.queue.take();
+      std::optional<Unit> unit = stop_ ? std::nullopt : shared.queue.take();
       if (unit && !warm) run_units(engine, shared.renderer, shared.decoding, {*unit});
       warm |= unit.has_value();
       return unit;
     };
-    const auto done = [&](const WorkUnit& unit, UnitResult result) {
-      const Plan::Unit& whole = shared.queue.planned(unit);
-      std::vector<ScoreValue> scores = score_records(plan_, whole, result.records);
+    const auto done = [&](const Unit& unit, UnitResult result) {
+      std::vector<ScoreValue> scores = score_records(plan_, unit, result.records);
       scores.insert(scores.end(), result.scores.begin(), result.scores.end());
-      add(result, scores, unit.cells.back().key == whole.cells.back().key);
+      add(result, scores, unit.last_part);
     };
     run_units(engine, renderer, decoding, next, done);
     while (!stop_) {
-      const Plan::ProbeJob* job = queue.take_probe_job();
-      if (job == nullptr) return;
-      const UnitResult result = run_probes(engine, renderer, decoding, probe_unit(*job));
+      const ProbeUnit* unit = queue.take_probes();
+      if (unit == nullptr) return;
+      const UnitResult result = run_probes(engine, renderer, decoding, *unit);
       add(result, result.scores, true);
     }
   }
@@ -197,19 +184,20 @@ class LocalRun {
 
 WorkerAssignment assign_workers(const Plan& plan, std::size_t model, const RunOptions& options) {
   const int processors = available_processors(),
-            jobs = static_cast<int>(plan.units_of(model).size() + plan.probe_jobs_of(model).size());
+            units =
+                static_cast<int>(plan.units_of(model).size() + plan.probe_units_of(model).size());
   if (plan.experiment.manifest.isolated)
-    return {std::min(1, jobs), options.threads > 0 ? options.threads : processors};
+    return {std::min(1, units), options.threads > 0 ? options.threads : processors};
   if (options.workers > 0) {
-    return {std::min(options.workers, jobs),
+    return {std::min(options.workers, units),
             options.threads > 0 ? options.threads : std::max(1, processors / options.workers)};
   }
   if (options.devices[0].cuda)
-    return {std::min(1, jobs), options.threads > 0 ? options.threads : processors};
+    return {std::min(1, units), options.threads > 0 ? options.threads : processors};
   const bool small =
       plan.experiment.models[model].checkpoint.config.parameter_count() < kSmallModel;
   const int threads = options.threads > 0 ? options.threads : small ? 1 : processors;
-  return {std::min(small ? std::max(1, processors / threads) : 1, jobs), threads};
+  return {std::min(small ? std::max(1, processors / threads) : 1, units), threads};
 }
 
 RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,

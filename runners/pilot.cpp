@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "common/clock.h"
+#include "common/thread_pool.h"
 #include "harness/experiment/plan_cost.h"
 #include "runners/worker_engine.h"
 
@@ -46,9 +48,9 @@ class PilotRun {
   }
 
   Pilot run() {
-    const std::vector<WorkUnit> units = chosen_units();
-    const Plan::ProbeJob* job = chosen_job();
-    const bool fits = !units.empty() || job != nullptr;
+    const std::vector<Unit> units = chosen_units();
+    const std::optional<ProbeUnit> probes = chosen_probes();
+    const bool fits = !units.empty() || probes;
     if (!fits && resolved_.checkpoint.config.parameter_count() > kMostParameters) return {};
     const auto loaders = make_backends(options_.devices, available_processors());
     const Model model(resolved_.checkpoint, pointers_to(loaders), resolved_.dtype);
@@ -65,14 +67,12 @@ class PilotRun {
       const UnitResult result = run_units(worker.engine, renderer, decoding_, units);
       add(result, seconds_since(start), out);
     }
-    if (job != nullptr) {
+    if (probes) {
       const auto start = Clock::now();
-      const UnitResult result =
-          run_probes(worker.engine, renderer, decoding_,
-                     {{job->dialogues.front().get()}, job->cells, job->answers});
+      const UnitResult result = run_probes(worker.engine, renderer, decoding_, *probes);
       add(result, seconds_since(start), out);
     }
-    out.units = units.size() + (job != nullptr ? 1 : 0);
+    out.units = units.size() + (probes ? 1 : 0);
     return out;
   }
 
@@ -83,7 +83,7 @@ class PilotRun {
   }
 
   /// Operations of the first `turns` turns of a unit.
-  double flops_of(const Plan::Unit& unit, std::size_t turns) const {
+  double flops_of(const Unit& unit, std::size_t turns) const {
     const ModelConfig& config = resolved_.checkpoint.config;
     const PromptLengths& lengths = lengths_.of(model_, *unit.dialogue);
     std::set<std::string> prefills;
@@ -98,50 +98,55 @@ class PilotRun {
 
   /// Units of medium length that cover as many unknown methods as possible; of a long unit, its
   /// first turns.
-  std::vector<WorkUnit> chosen_units() {
-    std::vector<const Plan::Unit*> units = plan_.units_of(model_);
-    const auto unknown = [&](const Plan::Unit* unit) {
+  std::vector<Unit> chosen_units() {
+    std::vector<const Unit*> units = plan_.units_of(model_);
+    const auto unknown = [&](const Unit* unit) {
       return std::count_if(unit->cells.begin(), unit->cells.end(),
                            [&](const UnitCell& cell) { return is_unknown(cell.key); });
     };
     std::ptrdiff_t most = 0;
-    for (const Plan::Unit* unit : units) most = std::max(most, unknown(unit));
+    for (const Unit* unit : units) most = std::max(most, unknown(unit));
     if (most == 0) return {};
-    std::erase_if(units, [&](const Plan::Unit* unit) { return unknown(unit) < most; });
-    std::stable_sort(units.begin(), units.end(), [&](const Plan::Unit* a, const Plan::Unit* b) {
+    std::erase_if(units, [&](const Unit* unit) { return unknown(unit) < most; });
+    std::stable_sort(units.begin(), units.end(), [&](const Unit* a, const Unit* b) {
       return lengths_.of(model_, *a->dialogue).prompts.back() <
              lengths_.of(model_, *b->dialogue).prompts.back();
     });
-    std::vector<WorkUnit> out;
+    std::vector<Unit> out;
     double flops = 0;
     for (std::size_t i = units.size() / 2; i < units.size(); ++i) {
       flops += flops_of(*units[i], units[i]->dialogue->turns.size());
       if (out.size() == kMaxConcurrentUnits || flops > kMostFlops) break;
-      out.push_back({units[i]->dialogue.get(), units[i]->cells});
+      out.push_back(*units[i]);
     }
     if (!out.empty()) return out;
-    const Plan::Unit& unit = *units[units.size() / 2];
+    Unit unit = *units[units.size() / 2];
     std::size_t turns = unit.dialogue->turns.size();
     while (turns > 0 && flops_of(unit, turns) > kMostFlops) --turns;
     if (turns == 0) return {};
     beginning_ = *unit.dialogue;
     beginning_.turns.resize(turns);
-    return {{&beginning_, unit.cells}};
+    unit.dialogue = &beginning_;
+    return {unit};
   }
 
-  /// The first job of unknown probes, if its first dialogue is short enough.
-  const Plan::ProbeJob* chosen_job() const {
+  /// The first unit of unknown probes whose first dialogue is short enough, with this dialogue
+  /// alone.
+  std::optional<ProbeUnit> chosen_probes() const {
     const double methods = 2;  // full attention, and the method that probes run
-    for (const Plan::ProbeJob* job : plan_.probe_jobs_of(model_)) {
-      if (std::none_of(job->cells.begin(), job->cells.end(),
+    for (const ProbeUnit* unit : plan_.probe_units_of(model_)) {
+      if (std::none_of(unit->cells.begin(), unit->cells.end(),
                        [&](const ProbeCell& cell) { return is_unknown(cell.key); }))
         continue;
       double flops = 0;
-      for (const std::int64_t prompt : lengths_.of(model_, *job->dialogues.front()).prompts)
+      for (const std::int64_t prompt : lengths_.of(model_, *unit->dialogues.front()).prompts)
         flops += methods * prefill_flops(resolved_.checkpoint.config, prompt);
-      if (flops <= kMostFlops) return job;
+      if (flops > kMostFlops) continue;
+      ProbeUnit out = *unit;
+      out.dialogues.resize(1);
+      return out;
     }
-    return nullptr;
+    return std::nullopt;
   }
 
   /// Adds the times of a result's dialogues.  Their shares are scaled to the total elapsed time,

@@ -23,7 +23,7 @@ struct WorkerAssignment {
   int workers, threads;
 };
 /// As in `options`, or by default chosen by the model's size.  Isolated experiments get one worker.
-/// Never more workers than units and probe jobs of the model.
+/// Never more workers than units of the model.
 WorkerAssignment assign_workers(const Plan& plan, std::size_t model, const RunOptions& options);
 
 /// Progress of a run, for display.

@@ -9,7 +9,7 @@
 namespace turnbench {
 namespace {
 
-using Dialogues = std::vector<std::shared_ptr<const Dialogue>>;
+using Dialogues = std::vector<const Dialogue*>;
 
 /// Adds the cells and units of a plan, dataset by dataset.
 class Planner {
@@ -23,9 +23,9 @@ class Planner {
       cell.position = name_of(position);
       Dialogues dialogues;
       for (const Dialogue& dialogue : resolved.dialogues)
-        dialogues.push_back(std::make_shared<Dialogue>(with_questions_at(dialogue, position)));
+        dialogues.push_back(&plan_.dialogues.emplace_back(with_questions_at(dialogue, position)));
       add_units(model, dataset, cell, dialogues);
-      add_probe_jobs(model, dataset, cell, dialogues);
+      add_probe_units(model, dataset, cell, dialogues);
     }
   }
 
@@ -67,15 +67,16 @@ class Planner {
       }
     }
     if (cells.empty()) return;
-    for (const auto& dialogue : dialogues) plan_.units.push_back({model, dataset, dialogue, cells});
+    for (const Dialogue* dialogue : dialogues)
+      plan_.units.push_back({dialogue, cells, model, dataset});
   }
 
-  /// Probes that look at single dialogues share one job per dialogue; probes that compare dialogues
-  /// share one job for all.
-  void add_probe_jobs(std::size_t model, std::size_t dataset, Cell cell,
-                      const Dialogues& dialogues) {
+  /// Probes that look at single dialogues share one unit per dialogue; probes that compare
+  /// dialogues share one unit for all.
+  void add_probe_units(std::size_t model, std::size_t dataset, Cell cell,
+                       const Dialogues& dialogues) {
     std::string ids;
-    for (const auto& dialogue : dialogues) ids += dialogue->id + "\n";
+    for (const Dialogue* dialogue : dialogues) ids += dialogue->id + "\n";
     cell.history = name_of(History::kReprefill);  // nothing is evicted
     cell.postprocess = "none";
     for (Answers answers : manifest_.answers) {
@@ -93,11 +94,11 @@ class Planner {
         (probe.info().compares_dialogues ? comparing : single).push_back({cell.key, &probe});
       }
       if (!single.empty()) {
-        for (const auto& dialogue : dialogues)
-          plan_.probe_jobs.push_back({model, dataset, {dialogue}, single, answers});
+        for (const Dialogue* dialogue : dialogues)
+          plan_.probe_units.push_back({{dialogue}, single, answers, model, dataset});
       }
       if (!comparing.empty())
-        plan_.probe_jobs.push_back({model, dataset, dialogues, comparing, answers});
+        plan_.probe_units.push_back({dialogues, comparing, answers, model, dataset});
     }
   }
 
@@ -108,7 +109,7 @@ class Planner {
 
 }  // namespace
 
-std::vector<const Plan::Unit*> Plan::units_of(std::size_t model) const {
+std::vector<const Unit*> Plan::units_of(std::size_t model) const {
   std::vector<const Unit*> out;
   for (const Unit& unit : units) {
     if (unit.model == model) out.push_back(&unit);
@@ -116,10 +117,10 @@ std::vector<const Plan::Unit*> Plan::units_of(std::size_t model) const {
   return out;
 }
 
-std::vector<const Plan::ProbeJob*> Plan::probe_jobs_of(std::size_t model) const {
-  std::vector<const ProbeJob*> out;
-  for (const ProbeJob& job : probe_jobs) {
-    if (job.model == model) out.push_back(&job);
+std::vector<const ProbeUnit*> Plan::probe_units_of(std::size_t model) const {
+  std::vector<const ProbeUnit*> out;
+  for (const ProbeUnit& unit : probe_units) {
+    if (unit.model == model) out.push_back(&unit);
   }
   return out;
 }

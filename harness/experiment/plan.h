@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <deque>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,36 +18,20 @@ namespace turnbench {
 /// The work of an experiment: its cells, and the units in which cells share computation.
 struct Plan {
   Plan() = default;
-  Plan(Plan&&) = default;  // a copy's units would refer to the original's methods
+  Plan(Plan&&) = default;  // a copy's units would refer to the original's methods and dialogues
   Plan& operator=(Plan&&) = default;
 
   Experiment experiment;
-  std::vector<Cell> cells;  ///< in table order; repeated if two labels have the same content
+  std::vector<Cell> cells;         ///< in table order; repeated if two labels have the same content
+  std::deque<Dialogue> dialogues;  ///< at every position; units refer to them
+  std::vector<Unit> units;         ///< each pair of a cell and a dialogue occurs once
+  std::vector<ProbeUnit> probe_units;  ///< run after the units
 
-  /// One dialogue at one position, and its cells.  `model` and `dataset` are indices in
-  /// `experiment`.
-  struct Unit {
-    std::size_t model = 0, dataset = 0;
-    std::shared_ptr<const Dialogue> dialogue;
-    std::vector<UnitCell> cells;
-  };
-  std::vector<Unit> units;  ///< each pair of a cell and a dialogue occurs once
-
-  /// Dialogues at one position, and the probes that measure them: one dialogue, or all dialogues
-  /// for probes that compare them.
-  struct ProbeJob {
-    std::size_t model = 0, dataset = 0;
-    std::vector<std::shared_ptr<const Dialogue>> dialogues;
-    std::vector<ProbeCell> cells;
-    Answers answers = Answers::kOwn;
-  };
-  std::vector<ProbeJob> probe_jobs;  ///< run after the units
-
-  std::size_t unit_count() const { return units.size() + probe_jobs.size(); }
+  std::size_t unit_count() const { return units.size() + probe_units.size(); }
   /// The units of a model, in the order in which workers run them.
   std::vector<const Unit*> units_of(std::size_t model) const;
-  /// The probe jobs of a model, which workers run when no unit is left.
-  std::vector<const ProbeJob*> probe_jobs_of(std::size_t model) const;
+  /// The probe units of a model, which workers run when no other unit is left.
+  std::vector<const ProbeUnit*> probe_units_of(std::size_t model) const;
 };
 
 /// Makes the cells and units of an experiment, in table order.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "harness/run/active_unit.h"
+#include "harness/run/sharing.h"
 
 namespace turnbench {
 namespace {
@@ -15,7 +15,7 @@ void add_prefill(PlanCost& out, const ModelConfig& c, std::int64_t prompt, std::
 }
 
 /// If fidelity is measured, every cell and full attention also decode a given answer.
-void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
+void add_cost(PlanCost& out, const ModelConfig& model, const Unit& unit,
               const PromptLengths& lengths, bool fidelity) {
   const std::int64_t prompt = lengths.prompts.back();
   std::set<std::string> prefills;
@@ -38,23 +38,23 @@ void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
 
 /// Full attention, and each method that probes name, prefill every turn from its first token in one
 /// pass; probes of the text alone need no prefill.
-void add_cost(PlanCost& out, const ModelConfig& model, const Plan::ProbeJob& job,
+void add_cost(PlanCost& out, const ModelConfig& model, const ProbeUnit& unit,
               PlannedLengths& planned) {
-  const ProbeInfo::Input input = required_input(job.cells);
-  for (const auto& dialogue : job.dialogues) {
-    const PromptLengths& lengths = planned.of(job.model, *dialogue);
-    const bool own = job.answers == Answers::kOwn && dialogue->turns.size() > 1;
-    out.cell_dialogues += job.cells.size();
+  const ProbeInfo::Input input = required_input(unit.cells);
+  for (const Dialogue* dialogue : unit.dialogues) {
+    const PromptLengths& lengths = planned.of(unit.model, *dialogue);
+    const bool own = unit.answers == Answers::kOwn && dialogue->turns.size() > 1;
+    out.cell_dialogues += unit.cells.size();
     if (input == ProbeInfo::Input::kText && !own) continue;
     std::ptrdiff_t prefills = 1;
-    for (const auto& [canonical, method] : methods_beside(job.cells))
+    for (const auto& [canonical, method] : methods_beside(unit.cells))
       prefills += divides_prompts(*method) ? 2 : 1;
     out.shared_prefills += static_cast<std::size_t>(prefills);
     if (input == ProbeInfo::Input::kAnswer || own)
       out.max_new_tokens += lengths.total_answer_tokens() * prefills;
     for (std::int64_t prompt : lengths.prompts) {
       add_prefill(out, model, prompt, prefills);
-      out.unshared_prompt_tokens += prompt * static_cast<std::int64_t>(job.cells.size());
+      out.unshared_prompt_tokens += prompt * static_cast<std::int64_t>(unit.cells.size());
       out.longest_prompt = std::max(out.longest_prompt, prompt);
     }
   }
@@ -72,12 +72,12 @@ PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices, Planne
   PlanCost out;
   out.cells = plan.cells.size();
   out.units = plan.unit_count();
-  for (const Plan::Unit& unit : plan.units) {
+  for (const Unit& unit : plan.units) {
     add_cost(out, plan.experiment.models[unit.model].checkpoint.config, unit,
              lengths.of(unit.model, *unit.dialogue), plan.experiment.manifest.fidelity.has_value());
   }
-  for (const Plan::ProbeJob& job : plan.probe_jobs)
-    add_cost(out, plan.experiment.models[job.model].checkpoint.config, job, lengths);
+  for (const ProbeUnit& unit : plan.probe_units)
+    add_cost(out, plan.experiment.models[unit.model].checkpoint.config, unit, lengths);
   for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
     const ResolvedModel& model = plan.experiment.models[m];
     model.checkpoint.stages(devices.size());  // rejects too many stages

@@ -3,18 +3,14 @@
 #include "harness/experiment/plan_memory.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
-#include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "common/thread_pool.h"
-#include "harness/run/active_unit.h"
-#include "harness/run/fidelity.h"
-#include "inference/engine/engine.h"
+#include "harness/experiment/batch_memory.h"
 #include "inference/engine/memory_estimate.h"
 
 namespace turnbench {
@@ -38,173 +34,44 @@ bool keeps_query_heads(const Method& method) {
   });
 }
 
-/// Memory of a batch.  Pages come from pools, which keep them for later batches: one for each
-/// layout, on the device and in host memory.
-struct BatchBytes {
-  std::array<std::size_t, 4> pages = {};
-  std::size_t rest = 0;
-
-  void at_least(const BatchBytes& other) {
-    for (std::size_t i = 0; i < pages.size(); ++i) pages[i] = std::max(pages[i], other.pages[i]);
-    rest = std::max(rest, other.rest);
-  }
-  std::size_t total() const { return std::accumulate(pages.begin(), pages.end(), rest); }
-};
-
-/// The sequences that run at the same time: their keys and values, and their largest pass.
-class Batch {
- public:
-  Batch(const ResolvedModel& model, std::span<const Device> devices)
-      : config_(model.checkpoint.config),
-        weights_(model.dtype),
-        dtype_(model.entry.kv_dtype),
-        devices_(devices) {}
-
-  PageLayout layout(bool pre_rope_keys) const { return {config_.head_dim, dtype_, pre_rope_keys}; }
-  /// Adds pages for `tokens` tokens, with `sets` sets per layer.
-  void add_pages(std::int64_t tokens, int sets, bool pre_rope_keys) {
-    add_pages_of_layers(config_.layers, tokens, sets, pre_rope_keys);
-  }
-  void add_pages_of_layers(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
-    add_to_pool(pre_rope_keys ? 1 : 0, layers, tokens, sets, pre_rope_keys);
-  }
-  /// As `add_pages`, in host memory; counted in total if device and host memory are the same.
-  void add_host_pages(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
-    if (!devices_.front().cuda)
-      add_to_pool(pre_rope_keys ? 3 : 2, layers, tokens, sets, pre_rope_keys);
-  }
-  void add_working_sets(std::size_t bytes, bool pre_rope_keys) {
-    held_.pages[pre_rope_keys ? 1 : 0] += bytes;
-  }
-  void add_bytes(std::size_t bytes) { held_.rest += bytes; }
-  /// Adds a method's auxiliary data, which all sequences share.
-  void add_resource(const Policies& policies) {
-    const auto* retrieval = capability<StepRetrieval>(policies.selection.get());
-    if (retrieval == nullptr) return;
-    const MethodResource resource = retrieval->resource(config_, weights_);
-    if (!resource.key.empty() && resources_.insert(resource.key).second) add_bytes(resource.bytes);
-  }
-  /// Adds a sequence with its own pages, its last logits, and `window` rows of queries in a buffer
-  /// of twice this size.
-  void add(std::int64_t tokens, int sets, bool pre_rope_keys, int window) {
-    add_pages(tokens, sets, pre_rope_keys);
-    add_sequence(window);
-  }
-  /// As `add`, without the pages.
-  void add_sequence(int window) {
-    const ModelConfig& c = config_;
-    held_.rest += sizeof(float) * (static_cast<std::size_t>(2 * c.layers * window * c.heads) *
-                                       static_cast<std::size_t>(c.head_dim) +
-                                   static_cast<std::size_t>(c.vocab));
-    ++sequences_;
-  }
-  /// Adds the sums that `rules` rules keep for each of `tokens` cached tokens.
-  void add_columns(std::size_t rules, std::int64_t tokens) {
-    held_.rest += sizeof(float) * rules * static_cast<std::size_t>(tokens) *
-                  static_cast<std::size_t>(config_.heads * config_.layers);
-  }
-  /// Adds a prefill of `rows` rows with a context of up to `context` tokens, in one pass if
-  /// `whole`.
-  void add_prefill(std::int64_t rows, std::int64_t context, bool whole, bool pre_rope_keys) {
-    const Engine::Options engine;
-    const std::int64_t taken = whole ? rows : std::min<std::int64_t>(rows, engine.prefill_chunk);
-    const std::int64_t most = std::max<std::int64_t>(taken, engine.max_rows);
-    pass_.rows = std::min(std::max(pass_.rows, most), pass_.rows + taken);
-    pass_.total_context += context;
-    pass_.longest_context = std::max(pass_.longest_context, context);
-    pass_.pre_rope_keys |= pre_rope_keys;
-  }
-  BatchBytes bytes() const {
-    PassSize pass = pass_;
-    pass.sequences = sequences_;  // sequences that decode together
-    const std::size_t scratch =
-        scratch_bytes_of(devices_.front(), available_processors(), config_, pass);
-    BatchBytes out = held_;
-    out.rest += workspace_bytes_of(config_, pass, scratch, devices_.size());
-    return out;
-  }
-
- private:
-  void add_to_pool(std::size_t pool, int layers, std::int64_t tokens, int sets,
-                   bool pre_rope_keys) {
-    held_.pages[pool] += kv_bytes_of(layout(pre_rope_keys), layers, sets, tokens);
-  }
-
-  const ModelConfig& config_;
-  DType weights_, dtype_;
-  std::set<std::string> resources_;
-  std::span<const Device> devices_;
-  BatchBytes held_;
-  std::size_t sequences_ = 0;
-  PassSize pass_;
-};
-
-/// Sharing of prefills: between all methods with equal prefills; between those of them that gave
-/// the same answers so far; or not at all.
-enum class Sharing { kPrefills, kHistories, kNone };
-
-/// Adds to a batch the memory of a unit when every branch has answered turn `turn`, and the passes
-/// over its prompt if that turn is being prefilled.
+/// Adds to a batch the memory of a unit when every branch has answered a turn, and the passes over
+/// the turn's prompt if it is being prefilled.
 class UnitMemory {
  public:
-  UnitMemory(Batch& batch, const ModelConfig& config, const PromptLengths& lengths,
-             std::size_t turn, Sharing sharing, bool prefills, bool fidelity)
+  UnitMemory(BatchMemory& batch, const ModelConfig& config, const PromptLengths& lengths,
+             std::size_t turn, bool prefills)
       : out_(batch),
         config_(config),
         shape_{config.layers, config.heads, config.kv_heads, config.head_dim},
-        turn_(turn),
-        sharing_(sharing),
         prefills_(prefills),
-        fidelity_(fidelity),
-        last_(turn + 1 == lengths.prompts.size()),
         first_(lengths.prompts[0]),
         before_(turn > 0 ? lengths.prompts[turn - 1] : 0),
         prompt_(lengths.prompts[turn]),
         answer_(lengths.answers[turn]) {}
 
-  void add(const WorkUnit& unit) {
-    for (const UnitCell& cell : unit.cells) {
-      const Policies& p = cell.method->policies();
-      window_ = std::max(window_, p.window());
-      pre_rope_keys_ |= p.pre_rope_keys();
-    }
-    bool dense_history = false;
-    for (const UnitCell& cell : unit.cells) {
-      if (cell.history == History::kDense && !last_) continue;
-      const bool forks =
-          sharing_ != Sharing::kNone && (turn_ == 0 || cell.history == History::kReprefill);
-      if (cell.history == History::kDense && turn_ > 0) {
-        dense_history = true;
-        add_behind_dense_history(cell);
-      } else if (forks) {
-        add_fork(cell);
+  void add(const PlannedTurn& turn) {
+    window_ = turn.sharing.window;
+    pre_rope_keys_ = turn.sharing.pre_rope_keys;
+    for (const TurnPrefill& prefill : turn.sharing.prefills) {
+      const UnitCell& first = turn.cells[prefill.first];
+      if (prefill.start == TurnStart::kFork) {
+        add_shared(turn, prefill);
+      } else if (prefill.start == TurnStart::kDenseHistory) {
+        add_behind_dense_history(*first.method, prefill);
       } else {
-        add_own(cell);
+        add_own(first, prefill);
       }
-      if (fidelity_) add_forced(cell);
+      if (turn.fidelity) add_forced(turn, prefill);
     }
-    if (dense_history) {
-      out_.add(prompt_, config_.kv_heads, pre_rope_keys_, window_);
-      if (prefills_) out_.add_prefill(before_ + answer_, prompt_, false, pre_rope_keys_);
+    for (const auto& [pre_rope_keys, cell] : turn.sharing.dense_histories) {
+      out_.add(prompt_, config_.kv_heads, pre_rope_keys, window_);
+      if (prefills_) out_.add_prefill(before_ + answer_, prompt_, false, pre_rope_keys);
     }
-    for (const auto& [key, prefix] : shared_) add_prefix(prefix);
-    for (const auto& [of, layers] : host_copies_)
-      out_.add_host_pages(layers, prompt_, config_.kv_heads, of.second);
     for (std::size_t i = 0; i < first_prompts_.size(); ++i)
       out_.add_pages(first_, config_.kv_heads, pre_rope_keys_);
   }
 
  private:
-  struct SharedPrefix {
-    bool continues = true, whole = false;
-    std::set<ColumnRule> columns;
-  };
-
-  /// Whether the branch's own answers precede turn `turn`, so that its prompt is not shared.
-  bool continues_apart(const UnitCell& cell) const {
-    return sharing_ == Sharing::kHistories && turn_ > 0 && cell.answers == Answers::kOwn;
-  }
-  static bool continues(const Policies& p) { return p.reuses_cached_prompt(); }
   static std::set<ColumnRule> columns_of(const Policies& p) {
     std::set<ColumnRule> out;
     if (p.eviction) {
@@ -216,31 +83,12 @@ class UnitMemory {
     return keeps_query_heads(method) ? config_.heads : config_.kv_heads;
   }
 
-  /// Adds a branch that forks from a shared prefix.  It shares the prefix's pages until they are
-  /// written; eviction copies the kept tokens.
-  void add_fork(const UnitCell& cell) {
-    const Policies& p = cell.method->policies();
-    const std::string& key = cell.method->prefill_key();
-    const bool apart = continues_apart(cell);
-    if (continues(p)) first_prompts_.insert(key);
-    SharedPrefix& prefix = shared_[apart ? key + cell.key : key];
-    prefix.whole = p.has_sparse_prefill();
-    prefix.continues = continues(p);
-    prefix.columns.merge(columns_of(p));
-    const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
-    const AnswerNeeds needs = add_branch(cell, p, answer_ + own, window_);
-    const std::string index = key + (apart ? cell.key : "") + " " + cell.method->canonical();
-    if (indices_.insert(index).second) out_.add_bytes(needs.index);
-    if (needs.offloaded_layers == 0 || p.eviction) return;
-    int& layers = host_copies_[{apart ? key + cell.key : key, p.pre_rope_keys()}];
-    layers = std::max(layers, needs.offloaded_layers);
-  }
-
   /// Adds a branch with `own` tokens in its own pages, and the working sets of its steps.
-  AnswerNeeds add_branch(const UnitCell& cell, const Policies& p, std::int64_t own, int window) {
+  AnswerNeeds add_branch(const Method& method, std::int64_t own, int window) {
+    const Policies& p = method.policies();
     const bool raw = p.pre_rope_keys();
-    const int sets = sets_of(*cell.method);
-    const std::int64_t tokens = p.eviction ? kept(*cell.method, prompt_) : prompt_;
+    const int sets = sets_of(method);
+    const std::int64_t tokens = p.eviction ? kept(method, prompt_) : prompt_;
     const AnswerNeeds needs =
         answer_needs(p, shape_, out_.layout(raw), sets, static_cast<std::int32_t>(tokens),
                      static_cast<int>(prompt_));
@@ -252,38 +100,70 @@ class UnitMemory {
     return needs;
   }
 
-  /// If fidelity is measured: adds the branch's copy from before its answer, which shares its
-  /// pages, and full attention on the same prompt.
-  void add_forced(const UnitCell& cell) {
-    const std::string key = kDensePrefill + (continues_apart(cell) ? cell.key : "");
-    first_prompts_.insert(kDensePrefill);
-    shared_.try_emplace(key);
-    if (full_.insert(key).second)
+  /// Adds a shared prefix and the branches that fork from it.  They share its pages until they are
+  /// written; eviction copies the kept tokens.
+  void add_shared(const PlannedTurn& turn, const TurnPrefill& prefill) {
+    std::set<ColumnRule> columns;
+    std::set<std::string> indices;    // shared by equal selections
+    std::map<bool, int> host_copies;  // layers, by whether they have pre-RoPE keys
+    for (const std::size_t cell : prefill.cells) {
+      const Method& method = *turn.cells[cell].method;
+      const Policies& p = method.policies();
+      columns.merge(columns_of(p));
+      const std::int64_t own = p.eviction ? kept(method, prompt_) : kPageTokens;
+      const AnswerNeeds needs = add_branch(method, answer_ + own, window_);
+      if (indices.insert(method.canonical()).second) out_.add_bytes(needs.index);
+      if (needs.offloaded_layers == 0 || p.eviction) continue;
+      int& layers = host_copies[p.pre_rope_keys()];
+      layers = std::max(layers, needs.offloaded_layers);
+    }
+    for (const auto& [pre_rope_keys, layers] : host_copies)
+      out_.add_host_pages(layers, prompt_, config_.kv_heads, pre_rope_keys);
+    const bool extends = prefill.reuses_cached_prompt;
+    if (extends) first_prompts_.insert(prefill.key);
+    // A prefix that restarts coexists with the previous turn's.
+    out_.add(extends ? prompt_ - first_ : prompt_ + before_, config_.kv_heads, pre_rope_keys_,
+             window_);
+    if (prefills_) {
+      out_.add_prefill(extends ? prompt_ - before_ : prompt_, prompt_, prefill.is_sparse,
+                       pre_rope_keys_);
+    }
+    out_.add_columns(columns.size(), prompt_);
+  }
+
+  /// If fidelity is measured: adds full attention on the same prompt, and the copies of branches
+  /// from before their answers, which share their pages.
+  void add_forced(const PlannedTurn& turn, const TurnPrefill& prefill) {
+    if (prefill.is_full && turn.is_recorded(prefill.first))
       out_.add(answer_ + kPageTokens, config_.kv_heads, pre_rope_keys_, window_);
-    if (is_exact(*cell.method)) return;
-    add_branch(cell, cell.method->policies(), answer_ + kPageTokens, window_);
+    for (const std::size_t cell : prefill.cells) {
+      if (turn.is_recorded(cell) && !is_reference(turn.cells[cell]))
+        add_branch(*turn.cells[cell].method, answer_ + kPageTokens, window_);
+    }
   }
 
   /// Adds a branch with its own prefill.
-  void add_own(const UnitCell& cell) {
-    const Policies& p = cell.method->policies();
-    const bool fresh = turn_ == 0 || cell.history == History::kReprefill;
+  void add_own(const UnitCell& cell, const TurnPrefill& prefill) {
+    const Method& method = *cell.method;
+    const Policies& p = method.policies();
+    const bool restarts = prefill.start == TurnStart::kRestart;
     const std::int64_t evicted = cell.history == History::kCompressOnce ? first_ : before_;
     std::int64_t own = answer_;
-    if (fresh) {  // all tokens, until the end of the prompt
+    if (restarts) {  // all tokens, until the end of the prompt
       own += prompt_;
     } else if (p.eviction) {
-      own += kept(*cell.method, evicted) + prompt_ - evicted;
+      own += kept(method, evicted) + prompt_ - evicted;
     } else {
       own += prompt_ - first_;
-      first_prompts_.insert(cell.method->prefill_key());
+      first_prompts_.insert(method.prefill_key());
     }
-    // A sparse prefill after earlier turns computes the rows of each turn in a separate pass.
-    const bool whole = p.has_sparse_prefill(), at_once = fresh && !(whole && continues(p));
-    if (prefills_)
-      out_.add_prefill(at_once ? prompt_ : prompt_ - before_, prompt_, whole, p.pre_rope_keys());
+    const bool at_once = restarts && !prefill.restarts_by_turns();
+    if (prefills_) {
+      out_.add_prefill(at_once ? prompt_ : prompt_ - before_, prompt_, prefill.is_sparse,
+                       p.pre_rope_keys());
+    }
     out_.add_columns(columns_of(p).size(), prompt_);
-    const AnswerNeeds needs = add_branch(cell, p, own, p.window());
+    const AnswerNeeds needs = add_branch(method, own, p.window());
     out_.add_bytes(needs.index);
     // During a prefill, one offloaded layer at a time is on the device.
     if (needs.offloaded_layers > 0 && prefills_)
@@ -291,83 +171,67 @@ class UnitMemory {
   }
 
   /// Adds a branch that shares the pages of the dense history.
-  void add_behind_dense_history(const UnitCell& cell) {
-    const Policies& p = cell.method->policies();
+  void add_behind_dense_history(const Method& method, const TurnPrefill& prefill) {
+    const Policies& p = method.policies();
     if (prefills_)
-      out_.add_prefill(prompt_ - before_, prompt_, p.has_sparse_prefill(), p.pre_rope_keys());
+      out_.add_prefill(prompt_ - before_, prompt_, prefill.is_sparse, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
-    const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
-    const AnswerNeeds needs = add_branch(cell, p, prompt_ - before_ + answer_ + own, p.window());
+    const std::int64_t own = p.eviction ? kept(method, prompt_) : kPageTokens;
+    const AnswerNeeds needs = add_branch(method, prompt_ - before_ + answer_ + own, p.window());
     out_.add_bytes(needs.index);
     if (needs.offloaded_layers == 0 || p.eviction) return;
     out_.add_host_pages(needs.offloaded_layers, prompt_, config_.kv_heads, p.pre_rope_keys());
   }
 
-  void add_prefix(const SharedPrefix& prefix) {
-    // A prefix that restarts coexists with the previous turn's.
-    out_.add(prefix.continues ? prompt_ - first_ : prompt_ + before_, config_.kv_heads,
-             pre_rope_keys_, window_);
-    if (prefills_)
-      out_.add_prefill(prefix.continues ? prompt_ - before_ : prompt_, prompt_, prefix.whole,
-                       pre_rope_keys_);
-    out_.add_columns(prefix.columns.size(), prompt_);
-  }
-
-  Batch& out_;
+  BatchMemory& out_;
   const ModelConfig& config_;
   const ModelShape shape_;
-  const std::size_t turn_;
-  const Sharing sharing_;
-  const bool prefills_, fidelity_;
-  const bool last_;  // turn
+  const bool prefills_;
   const std::int64_t first_, before_, prompt_,
       answer_;  // tokens; prompts of turns 0, turn - 1, turn
+  // Of shared sequences:
   int window_ = 0;
   bool pre_rope_keys_ = false;
-  std::map<std::string, SharedPrefix> shared_;
   std::set<std::string> first_prompts_;  // prefixes from which several sequences continue
-  std::set<std::string> full_;           // shared prefixes of full attention for fidelity
-  std::set<std::string> indices_;        // shared by equal selections from the same prompt
-  /// Layers of shared prefixes that are copied to host memory, by whether they have pre-RoPE keys.
-  std::map<std::pair<std::string, bool>, int> host_copies_;
 };
 
 /// Maximum memory of a worker over all batches of one model that it may run.
 class LargestBatch {
  public:
-  LargestBatch(const ResolvedModel& model, std::span<const Device> devices, bool fidelity,
+  LargestBatch(const ResolvedModel& model, std::span<const Device> devices,
+               std::optional<Along> fidelity,
                const std::function<const PromptLengths&(const Dialogue&)>& lengths)
       : model_(model), devices_(devices), fidelity_(fidelity), lengths_(lengths) {}
 
   WorkerBytes bytes() const { return {agreeing_.total(), at_most_.total()}; }
 
   /// Considers a unit's cells one by one, each alone in every turn.
-  void consider_isolated(const Plan::Unit& unit) {
-    for (const UnitCell& cell : unit.cells) {
+  void consider_isolated(const Unit& unit) {
+    for (const Unit& part : unit.split()) {
       for (std::size_t turn = 0; turn < unit.dialogue->turns.size(); ++turn) {
-        Batch batch(model_, devices_);
-        add(batch, {unit.dialogue.get(), {cell}}, turn, Sharing::kNone, true);
+        BatchMemory batch(model_, devices_);
+        add(batch, part, turn, HistoryAnswers::kAgree, true, true);
         consider(batch.bytes(), batch.bytes());
       }
     }
   }
 
   /// Considers units that run at the same time.
-  void consider_together(std::span<const Plan::Unit* const> units) {
-    consider(together(units, Sharing::kPrefills), together(units, Sharing::kHistories));
+  void consider_together(std::span<const Unit* const> units) {
+    consider(together(units, HistoryAnswers::kAgree), together(units, HistoryAnswers::kDiffer));
   }
 
   /// Considers the dialogues of probes, one after another.
-  void consider_probes(const Plan::ProbeJob& job) {
-    const bool attends = required_input(job.cells) != ProbeInfo::Input::kText;
-    for (const auto& dialogue : job.dialogues) {
-      const bool goes_on = job.answers == Answers::kOwn && dialogue->turns.size() > 1;
+  void consider_probes(const ProbeUnit& unit) {
+    const bool attends = required_input(unit.cells) != ProbeInfo::Input::kText;
+    for (const Dialogue* dialogue : unit.dialogues) {
+      const bool goes_on = unit.answers == Answers::kOwn && dialogue->turns.size() > 1;
       if (!attends && !goes_on) continue;
       const PromptLengths& n = lengths_(*dialogue);
-      Batch batch(model_, devices_);
+      BatchMemory batch(model_, devices_);
       const std::int64_t prompt = n.prompts.back(), all = prompt + n.answers.back();
       const int heads = model_.checkpoint.config.kv_heads;
-      const auto beside = methods_beside(job.cells);
+      const auto beside = methods_beside(unit.cells);
       bool pre_rope_keys = false;
       batch.add(all, heads, false, 1);
       for (const auto& [canonical, method] : beside) {
@@ -383,24 +247,22 @@ class LargestBatch {
   }
 
  private:
-  void add(Batch& batch, const WorkUnit& unit, std::size_t turn, Sharing sharing,
-           bool prefills) const {
-    UnitMemory(batch, model_.checkpoint.config, lengths_(*unit.dialogue), turn, sharing, prefills,
-               fidelity_)
-        .add(unit);
+  void add(BatchMemory& batch, const Unit& unit, std::size_t turn, HistoryAnswers answers,
+           bool isolated, bool prefills) const {
+    UnitMemory(batch, model_.checkpoint.config, lengths_(*unit.dialogue), turn, prefills)
+        .add(plan_turn(unit, turn, answers, isolated, fidelity_));
   }
 
   /// Units start some steps apart: the oldest one is in its last turn when the others have not
   /// reached it; one unit at a time is prefilled.
-  BatchBytes together(std::span<const Plan::Unit* const> units, Sharing sharing) const {
+  BatchBytes together(std::span<const Unit* const> units, HistoryAnswers answers) const {
     BatchBytes out;
     for (std::size_t prefilled = 0; prefilled < units.size(); ++prefilled) {
-      Batch batch(model_, devices_);
+      BatchMemory batch(model_, devices_);
       for (std::size_t i = 0; i < units.size(); ++i) {
-        const Dialogue& dialogue = *units[i]->dialogue;
-        const std::size_t turns = dialogue.turns.size(),
+        const std::size_t turns = units[i]->dialogue->turns.size(),
                           past = (turns * (units.size() - i) - 1) / units.size();
-        add(batch, {&dialogue, units[i]->cells}, past, sharing, i == prefilled);
+        add(batch, *units[i], past, answers, false, i == prefilled);
       }
       out.at_least(batch.bytes());
     }
@@ -414,14 +276,13 @@ class LargestBatch {
 
   const ResolvedModel& model_;
   std::span<const Device> devices_;
-  bool fidelity_;
+  std::optional<Along> fidelity_;
   std::function<const PromptLengths&(const Dialogue&)> lengths_;
   BatchBytes agreeing_, at_most_;  // if answers agree, and if they differ
 };
 
 /// The first of `units`, at most `most`, that run at the same time.
-std::span<const Plan::Unit* const> concurrent(std::span<const Plan::Unit* const> units,
-                                              std::size_t most) {
+std::span<const Unit* const> concurrent(std::span<const Unit* const> units, std::size_t most) {
   std::size_t count = 0;
   std::int64_t tokens = 0;
   while (count < most && count < units.size()) {
@@ -434,14 +295,32 @@ std::span<const Plan::Unit* const> concurrent(std::span<const Plan::Unit* const>
 
 }  // namespace
 
+PlannedTurn plan_turn(const Unit& unit, std::size_t turn, HistoryAnswers answers, bool isolated,
+                      std::optional<Along> fidelity) {
+  PlannedTurn out{unit.cells, unit.cells.size(), fidelity.has_value(), {}};
+  if (fidelity == Along::kFull) {
+    for (UnitCell& reference : missing_references(unit.cells))
+      out.cells.push_back(std::move(reference));
+  }
+  std::vector<TurnCell> cells;
+  for (const UnitCell& cell : out.cells) {
+    const bool differs =
+        answers == HistoryAnswers::kDiffer && turn > 0 && cell.answers == Answers::kOwn;
+    const std::size_t prompt = differs ? 1 + cells.size() : 0;
+    cells.push_back(
+        {cell.method, start_of(cell, turn, unit.dialogue->turns.size(), isolated), prompt});
+  }
+  out.sharing = share_turn(cells, out.fidelity);
+  return out;
+}
+
 WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const Device> devices,
                          PlannedLengths& lengths, int workers) {
-  LargestBatch largest(plan.experiment.models[model], devices,
-                       plan.experiment.manifest.fidelity.has_value(),
+  LargestBatch largest(plan.experiment.models[model], devices, plan.experiment.manifest.fidelity,
                        [&](const Dialogue& dialogue) -> const PromptLengths& {
                          return lengths.of(model, dialogue);
                        });
-  const std::vector<const Plan::Unit*> units = plan.units_of(model);
+  const std::vector<const Unit*> units = plan.units_of(model);
   // If there are few units, they are distributed among the workers.
   const auto shares = static_cast<std::size_t>(std::max(1, workers));
   const std::size_t most = std::min(kMaxConcurrentUnits, (units.size() + shares - 1) / shares);
@@ -452,7 +331,7 @@ WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const De
       largest.consider_together(concurrent(std::span(units).subspan(first), most));
     }
   }
-  for (const Plan::ProbeJob* job : plan.probe_jobs_of(model)) largest.consider_probes(*job);
+  for (const ProbeUnit* unit : plan.probe_units_of(model)) largest.consider_probes(*unit);
   return largest.bytes();
 }
 

@@ -89,21 +89,21 @@ class HeldResults {
 };
 
 /// Drops the cells of units for which `is_done(cell, dialogue)`, and units without cells.  Cells of
-/// probe jobs must be done for all dialogues.
+/// probe units must be done for all dialogues.
 template <typename IsDone>
 void drop_work(Plan& plan, const IsDone& is_done) {
-  for (Plan::Unit& unit : plan.units) {
+  for (Unit& unit : plan.units) {
     std::erase_if(unit.cells,
                   [&](const UnitCell& cell) { return is_done(cell.key, *unit.dialogue); });
   }
-  for (Plan::ProbeJob& job : plan.probe_jobs) {
-    std::erase_if(job.cells, [&](const ProbeCell& cell) {
-      return std::all_of(job.dialogues.begin(), job.dialogues.end(),
-                         [&](const auto& dialogue) { return is_done(cell.key, *dialogue); });
+  for (ProbeUnit& unit : plan.probe_units) {
+    std::erase_if(unit.cells, [&](const ProbeCell& cell) {
+      return std::all_of(unit.dialogues.begin(), unit.dialogues.end(),
+                         [&](const Dialogue* dialogue) { return is_done(cell.key, *dialogue); });
     });
   }
-  std::erase_if(plan.units, [](const Plan::Unit& unit) { return unit.cells.empty(); });
-  std::erase_if(plan.probe_jobs, [](const Plan::ProbeJob& job) { return job.cells.empty(); });
+  std::erase_if(plan.units, [](const Unit& unit) { return unit.cells.empty(); });
+  std::erase_if(plan.probe_units, [](const ProbeUnit& unit) { return unit.cells.empty(); });
 }
 
 }  // namespace
@@ -120,12 +120,12 @@ void drop_planned_work(Plan& plan, std::set<std::pair<std::string, std::string>>
   drop_work(plan, [&](const std::string& cell, const Dialogue& dialogue) {
     return planned.contains({cell, dialogue.id});
   });
-  for (const Plan::Unit& unit : plan.units) {
+  for (const Unit& unit : plan.units) {
     for (const UnitCell& cell : unit.cells) planned.emplace(cell.key, unit.dialogue->id);
   }
-  for (const Plan::ProbeJob& job : plan.probe_jobs) {
-    for (const ProbeCell& cell : job.cells) {
-      for (const auto& dialogue : job.dialogues) planned.emplace(cell.key, dialogue->id);
+  for (const ProbeUnit& unit : plan.probe_units) {
+    for (const ProbeCell& cell : unit.cells) {
+      for (const Dialogue* dialogue : unit.dialogues) planned.emplace(cell.key, dialogue->id);
     }
   }
 }

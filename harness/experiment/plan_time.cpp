@@ -27,7 +27,7 @@ class TimeEstimate {
     for (const Cell& cell : plan.cells) cells_[cell.key] = &cell;
   }
 
-  void add(const Plan::Unit& unit) {
+  void add(const Unit& unit) {
     const ModelConfig& config = plan_.experiment.models[unit.model].checkpoint.config;
     const PromptLengths& lengths = lengths_.of(unit.model, *unit.dialogue);
     const std::int64_t prompt = lengths.prompts.back();
@@ -50,16 +50,16 @@ class TimeEstimate {
     }
   }
 
-  void add(const Plan::ProbeJob& job) {
-    const ModelConfig& config = plan_.experiment.models[job.model].checkpoint.config;
-    for (const auto& dialogue : job.dialogues) {
-      const PromptLengths& lengths = lengths_.of(job.model, *dialogue);
-      for (const ProbeCell& cell : job.cells) {
+  void add(const ProbeUnit& unit) {
+    const ModelConfig& config = plan_.experiment.models[unit.model].checkpoint.config;
+    for (const Dialogue* dialogue : unit.dialogues) {
+      const PromptLengths& lengths = lengths_.of(unit.model, *dialogue);
+      for (const ProbeCell& cell : unit.cells) {
         TimedWork work;
         work.prefill_flops = prefill_flops(config, lengths.prompts.back());
         for (const std::int64_t prompt : lengths.prompts)
           work.shared_flops += prefill_flops(config, prompt);
-        work.shared_flops /= static_cast<double>(job.cells.size());
+        work.shared_flops /= static_cast<double>(unit.cells.size());
         add(work, speed_of(*cells_.at(cell.key)));
       }
     }
@@ -177,8 +177,8 @@ PlannedTime estimate_time(const Plan& plan, const Speeds& speeds, PlannedLengths
   PlannedTime out;
   for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
     TimeEstimate estimate(plan, speeds, lengths, peak);
-    for (const Plan::Unit* unit : plan.units_of(m)) estimate.add(*unit);
-    for (const Plan::ProbeJob* job : plan.probe_jobs_of(m)) estimate.add(*job);
+    for (const Unit* unit : plan.units_of(m)) estimate.add(*unit);
+    for (const ProbeUnit* unit : plan.probe_units_of(m)) estimate.add(*unit);
     PlannedTime of_model = estimate.time();
     of_model.seconds /= std::max(1, workers[m]);
     out += of_model;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "harness/run/conversation.h"
 #include "harness/run/memoized_prefill.h"
+#include "harness/run/sharing.h"
 #include "harness/run/unit.h"
 #include "inference/engine/engine.h"
 
@@ -20,6 +20,7 @@ namespace turnbench {
 /// The state of one cell while its dialogue runs.
 struct Branch : Conversation {
   const UnitCell* cell;
+  TurnStart start = TurnStart::kFork;  ///< of the current turn
   std::optional<Sequence> sequence;
   /// Number of tokens of each earlier turn's prompt, all of which are prefixes of the current
   /// prompt.
@@ -40,17 +41,8 @@ struct Branch : Conversation {
          decode_seconds = 0;  ///< share of the batches' time in the current turn
 
   bool reprefills() const { return cell->history == History::kReprefill; }
-  /// True if the turn starts from the cache that this branch had after the previous turn.
-  bool continues() const { return record.turn > 0 && keeps_cache(cell->history); }
   /// True if this turn is not answered and is only part of the last turn's history.
-  bool skips(int turn) const {
-    return cell->history == History::kDense &&
-           static_cast<std::size_t>(turn) + 1 < dialogue->turns.size();
-  }
-  /// True if the sequence is forked from ActiveUnit::dense_histories.
-  bool follows_dense_history() const {
-    return cell->history == History::kDense && !skips(record.turn) && record.turn > 0;
-  }
+  bool skips() const { return start == TurnStart::kSkip; }
   /// True if the next turn starts from the state of the sequence before its answer.
   bool takes_answer_back() const {
     return keeps_cache(cell->history) && cell->answers == Answers::kGold;
@@ -64,14 +56,12 @@ struct Branch : Conversation {
 /// turns continue: the settings that determine the prefill, and the tokens of the prompt.
 using PrefixKey = std::pair<std::string, std::vector<int>>;
 
-/// The prefill key of full attention over the whole prompt.
-inline const std::string kDensePrefill;
-
 /// The state of a unit while it runs.  Its branches answer each turn together.
 struct ActiveUnit {
-  WorkUnit unit;
-  std::list<UnitCell> teachers;  ///< cells of the branches that are not recorded
-  std::vector<Branch> branches;
+  Unit unit;
+  std::vector<UnitCell> references;        ///< cells of the branches that are not recorded
+  std::vector<Branch> branches;            ///< of the unit's cells, then of `references`
+  TurnSharing sharing;                     ///< of the branches in the current turn
   std::map<PrefixKey, Sequence> prefixes;  ///< of the current turn
   /// Sequences prefilled with full attention up to the last turn's own tokens, for branches with
   /// dense history; exist from the last turn on.  The key tells whether pre-RoPE keys are stored

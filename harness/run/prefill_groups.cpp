@@ -9,14 +9,6 @@
 namespace turnbench {
 namespace {
 
-/// The number of query rows that a shared sequence must keep for the branches of all cells.
-int shared_window(const ActiveUnit& unit) {
-  int out = 0;
-  for (const UnitCell& cell : unit.unit.cells)
-    out = std::max(out, cell.method->policies().window());
-  return out;
-}
-
 /// Only the rows of this turn contribute to scores and counters.
 void forget_earlier_rows(Sequence& s) {
   s.counters = {};
@@ -26,33 +18,31 @@ void forget_earlier_rows(Sequence& s) {
 /// A sequence with the previous turn's prompt of this branch, and the tokens that remain to be
 /// prefilled.  (A longer prompt of another branch would divide a sparse prefill at another place.)
 std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveUnit& unit,
-                                                   const Branch& b, const PrefixKey& key) {
-  const auto& [prefill_key, prompt] = key;
+                                                   const Branch& b, const TurnPrefill& planned) {
+  const std::vector<int>& prompt = b.prompt.tokens;
   Policies policies;
-  if (prefill_key != kDensePrefill) policies = b.cell->method->policies().prefill_part();
+  if (planned.key != kDensePrefill) policies = b.cell->method->policies().prefill_part();
   policies.method = b.cell->method->name();
-  if (unit.turn > 0 && policies.reuses_cached_prompt()) {
+  if (unit.turn > 0 && planned.reuses_cached_prompt) {
     const auto fresh =
         prompt.begin() + static_cast<std::ptrdiff_t>(b.earlier_prompt_lengths.back());
-    Sequence next = unit.prefixes.at({prefill_key, {prompt.begin(), fresh}}).fork();
+    Sequence next = unit.prefixes.at({planned.key, {prompt.begin(), fresh}}).fork();
     next.counters = {};
     return {std::move(next), std::vector<int>(fresh, prompt.end())};
   }
-  bool pre_rope_keys = false;
-  for (const UnitCell& cell : unit.unit.cells)
-    pre_rope_keys |= cell.method->policies().pre_rope_keys();
-  return {engine.make_sequence(std::move(policies), shared_window(unit), pre_rope_keys), prompt};
+  const TurnSharing& sharing = unit.sharing;
+  return {engine.make_sequence(std::move(policies), sharing.window, sharing.pre_rope_keys), prompt};
 }
 
-/// Prepares a branch that prefills its whole dialogue again; returns the tokens to prefill.  If
-/// prompts may continue earlier ones, as in a shared prefix, the rows of each earlier turn are
-/// computed in a separate pass with the patterns of that turn.  Counters include only the current
-/// turn's rows, but all transfers.
-std::vector<int> restart_sequence(Engine& engine, ActiveUnit& unit, Branch& b) {
+/// Prepares a branch that prefills its whole dialogue again; returns the tokens to prefill.  In a
+/// restart by turns, the rows of each earlier turn are computed with the patterns of that turn.
+/// Counters include only the current turn's rows, but all transfers.
+std::vector<int> restart_sequence(Engine& engine, ActiveUnit& unit, Branch& b,
+                                  const TurnPrefill& planned) {
   Sequence& s = *b.sequence;
   const std::span<const int> prompt = b.prompt.tokens;
   std::size_t done = 0;
-  if (b.reprefills() && s.policies.has_sparse_prefill() && s.policies.reuses_cached_prompt()) {
+  if (b.reprefills() && planned.restarts_by_turns()) {
     if (s.policies.prefill) {
       s.policies.prefill =
           std::make_unique<MemoizedPrefillPolicy>(std::move(s.policies.prefill), b.plans);
@@ -95,13 +85,15 @@ std::vector<int> follow_dense_history(const ActiveUnit& unit, Branch& b) {
   return {prompt.begin() + static_cast<std::ptrdiff_t>(b.history_tokens), prompt.end()};
 }
 
-void add_own_prefill(Engine& engine, ActiveUnit& unit, Branch& b, std::vector<Prefill>& work) {
+void add_own_prefill(Engine& engine, ActiveUnit& unit, const TurnPrefill& planned,
+                     std::vector<Prefill>& work) {
+  Branch& b = unit.branches[planned.first];
   Prefill& own = work.emplace_back();
   own.unit = &unit;
   own.forks.push_back(&b);
-  own.tokens = b.follows_dense_history() ? follow_dense_history(unit, b)
-               : b.continues()           ? continue_sequence(b)
-                                         : restart_sequence(engine, unit, b);
+  own.tokens = b.start == TurnStart::kDenseHistory ? follow_dense_history(unit, b)
+               : b.start == TurnStart::kContinue   ? continue_sequence(b)
+                                                   : restart_sequence(engine, unit, b, planned);
   own.pass.dialogue = &b.view;
   own.pass.sequence = &*b.sequence;
   own.pass.evict = b.evicts(unit.turn);
@@ -109,16 +101,23 @@ void add_own_prefill(Engine& engine, ActiveUnit& unit, Branch& b, std::vector<Pr
 
 }  // namespace
 
-void prefill_dense_histories(Engine& engine, const Decoding& decoding, ActiveUnit& unit) {
+TurnSharing share_turn(const ActiveUnit& unit, const Decoding& decoding) {
+  std::map<std::vector<int>, std::size_t> prompts;
+  std::vector<TurnCell> cells;
   for (const Branch& b : unit.branches) {
-    if (!b.follows_dense_history()) continue;
-    const Policies& method = b.cell->method->policies();
-    const bool pre_rope_keys = method.pre_rope_keys();
-    if (unit.dense_histories.contains(pre_rope_keys)) continue;
+    const std::size_t prompt = prompts.try_emplace(b.prompt.tokens, prompts.size()).first->second;
+    cells.push_back({b.cell->method, b.start, prompt});
+  }
+  return share_turn(cells, decoding.fidelity.has_value());
+}
+
+void prefill_dense_histories(Engine& engine, const Decoding& decoding, ActiveUnit& unit) {
+  for (const auto& [pre_rope_keys, first] : unit.sharing.dense_histories) {
+    const Branch& b = unit.branches[first];
     Policies policies;
-    if (decoding.isolated) policies.placement = method.placement;
+    if (decoding.isolated) policies.placement = b.cell->method->policies().placement;
     Sequence history =
-        engine.make_sequence(std::move(policies), shared_window(unit), pre_rope_keys);
+        engine.make_sequence(std::move(policies), unit.sharing.window, pre_rope_keys);
     const Pass pass{.sequence = &history,
                     .tokens = std::span(b.prompt.tokens).first(b.history_tokens),
                     .dialogue = &b.view};
@@ -129,35 +128,32 @@ void prefill_dense_histories(Engine& engine, const Decoding& decoding, ActiveUni
   }
 }
 
-std::map<PrefixKey, Sequence> add_prefills(Engine& engine, const Decoding& decoding,
-                                           ActiveUnit& unit, std::vector<Prefill>& work) {
+std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
+                                           std::vector<Prefill>& work) {
   std::map<PrefixKey, Sequence> prefixes;
-  std::map<PrefixKey, std::size_t> groups;  // index in `work`
-  const auto group_of = [&](Branch& b, const PrefixKey& key) -> Prefill& {
-    const auto [group, is_new] = groups.try_emplace(key, work.size());
-    if (is_new) {
-      auto [prefix, rest] = start_prefix(engine, unit, b, key);
-      const auto at = prefixes.emplace(key, std::move(prefix)).first;
-      Prefill& shared = work.emplace_back();
-      shared.unit = &unit;
-      shared.tokens = std::move(rest);
-      shared.pass.dialogue = &b.view;
-      shared.pass.sequence = &at->second;
-    }
-    return work[group->second];
-  };
   for (Branch& b : unit.branches) {
-    if (b.skips(unit.turn)) continue;
-    const bool goes_on = b.continues() || b.follows_dense_history();
-    if (!goes_on) b.sequence = engine.make_sequence(b.cell->method->make());
-    if (goes_on || decoding.isolated) {  // an isolated cell's memory must not be shared
-      add_own_prefill(engine, unit, b, work);
-    } else {
-      Prefill& shared = group_of(b, {b.cell->method->prefill_key(), b.prompt.tokens});
-      shared.forks.push_back(&b);
-      shared.pass.forks.push_back(&*b.sequence);
+    if (b.start == TurnStart::kFork || b.start == TurnStart::kRestart)
+      b.sequence = engine.make_sequence(b.cell->method->make());
+  }
+  for (const TurnPrefill& planned : unit.sharing.prefills) {
+    if (planned.start != TurnStart::kFork) {
+      add_own_prefill(engine, unit, planned, work);
+      continue;
     }
-    if (decoding.fidelity) group_of(b, {kDensePrefill, b.prompt.tokens}).is_full = true;
+    const Branch& first = unit.branches[planned.first];
+    auto [prefix, rest] = start_prefix(engine, unit, first, planned);
+    const auto at =
+        prefixes.emplace(PrefixKey(planned.key, first.prompt.tokens), std::move(prefix)).first;
+    Prefill& shared = work.emplace_back();
+    shared.unit = &unit;
+    shared.tokens = std::move(rest);
+    shared.pass.dialogue = &first.view;
+    shared.pass.sequence = &at->second;
+    shared.is_full = planned.is_full;
+    for (const std::size_t cell : planned.cells) {
+      shared.forks.push_back(&unit.branches[cell]);
+      shared.pass.forks.push_back(&*unit.branches[cell].sequence);
+    }
   }
   return prefixes;
 }

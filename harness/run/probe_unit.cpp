@@ -307,9 +307,10 @@ UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Deco
     if (alone) return failed(unit, memory_error("the system gave no more memory"));
   }
   UnitResult out;
+  ProbeUnit single = unit;
   for (const ProbeCell& cell : unit.cells) {  // cells fail individually
-    if (out.lost_device.empty())
-      out.add(run_probes(engine, renderer, decoding, {unit.dialogues, {cell}, unit.answers}));
+    single.cells = {cell};
+    if (out.lost_device.empty()) out.add(run_probes(engine, renderer, decoding, single));
   }
   return out;
 }

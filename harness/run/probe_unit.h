@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,12 +27,13 @@ std::map<std::string, const Method*> methods_beside(const std::vector<ProbeCell>
 /// attention then needs a separate pass.
 bool divides_prompts(const Method& method);
 
-/// Dialogues, and the probes that measure them together: one dialogue, or all for probes that
-/// compare dialogues.
+/// Dialogues at one position, and the probes that measure them together: one dialogue, or all for
+/// probes that compare dialogues.
 struct ProbeUnit {
   std::vector<const Dialogue*> dialogues;
   std::vector<ProbeCell> cells;
   Answers answers = Answers::kOwn;
+  std::size_t model = 0, dataset = 0;  ///< indices in the plan's experiment
 };
 
 /// Runs a unit on one engine, with full attention.  Each turn is measured on the dialogue up to

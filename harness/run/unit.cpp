@@ -15,7 +15,7 @@ Error no_memory() {
 }
 
 /// The result of a unit of which all cells fail.
-UnitResult failed(const WorkUnit& unit, const Error& error) {
+UnitResult failed(const Unit& unit, const Error& error) {
   UnitResult out;
   for (const UnitCell& cell : unit.cells) {
     std::vector<Record> records = failed_records(cell.key, *unit.dialogue, error);
@@ -35,15 +35,14 @@ Error shared_by(std::size_t cells, const Error& error) {
 /// Runs a unit alone, after it failed together with others; if it fails again, its cells one by
 /// one.
 UnitResult run_apart(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                     const WorkUnit& unit) {
+                     const Unit& unit) {
   const auto fail = [&](const Error& error) {
     if (unit.cells.size() == 1) return failed(unit, error);
     if (error.kind() == ErrorKind::kDevice)
       return failed(unit, shared_by(unit.cells.size(), error));
     UnitResult out;
-    for (const UnitCell& cell : unit.cells) {
-      if (out.lost_device.empty())
-        out.add(run_apart(engine, renderer, decoding, {unit.dialogue, {cell}}));
+    for (const Unit& part : unit.split()) {
+      if (out.lost_device.empty()) out.add(run_apart(engine, renderer, decoding, part));
     }
     return out;
   };
@@ -73,6 +72,13 @@ std::int64_t estimate_context_tokens(const Dialogue& dialogue) {
   return out;
 }
 
+std::vector<Unit> Unit::split() const {
+  std::vector<Unit> out;
+  for (const UnitCell& cell : cells) out.push_back({dialogue, {cell}, model, dataset, false});
+  if (!out.empty()) out.back().last_part = last_part;
+  return out;
+}
+
 void UnitResult::add(UnitResult part) {
   std::move(part.records.begin(), part.records.end(), std::back_inserter(records));
   std::move(part.scores.begin(), part.scores.end(), std::back_inserter(scores));
@@ -98,10 +104,10 @@ std::vector<Record> failed_records(const std::string& cell, const Dialogue& dial
 }
 
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-               const std::function<std::optional<WorkUnit>()>& next,
-               const std::function<void(const WorkUnit&, UnitResult)>& done) {
+               const std::function<std::optional<Unit>()>& next,
+               const std::function<void(const Unit&, UnitResult)>& done) {
   UnitRunner runner(engine, renderer, decoding);
-  std::optional<WorkUnit> waiting = next();
+  std::optional<Unit> waiting = next();
   while (waiting || !runner.empty()) {
     if (waiting && runner.has_room(*waiting)) {
       runner.add(std::move(*waiting));
@@ -118,14 +124,14 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
     }
     for (ActiveUnit& unit : ended) done(unit.unit, std::move(unit.result));
     if (!failure) continue;
-    const std::vector<WorkUnit> units = runner.abandon();
+    const std::vector<Unit> units = runner.abandon();
     if (failure->kind() == ErrorKind::kDevice) {
       std::size_t cells = 0;
-      for (const WorkUnit& unit : units) cells += unit.cells.size();
-      for (const WorkUnit& unit : units) done(unit, failed(unit, shared_by(cells, *failure)));
+      for (const Unit& unit : units) cells += unit.cells.size();
+      for (const Unit& unit : units) done(unit, failed(unit, shared_by(cells, *failure)));
       return;
     }
-    for (const WorkUnit& unit : units) {
+    for (const Unit& unit : units) {
       const bool alone = units.size() == 1 && unit.cells.size() == 1;
       UnitResult result =
           alone ? failed(unit, *failure) : run_apart(engine, renderer, decoding, unit);
@@ -137,13 +143,13 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
 }
 
 UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                     const std::vector<WorkUnit>& units) {
+                     const std::vector<Unit>& units) {
   UnitResult out;
   auto unit = units.begin();
   run_units(
       engine, renderer, decoding,
       [&] { return unit == units.end() ? std::nullopt : std::optional(*unit++); },
-      [&](const WorkUnit&, UnitResult result) { out.add(std::move(result)); });
+      [&](const Unit&, UnitResult result) { out.add(std::move(result)); });
   return out;
 }
 

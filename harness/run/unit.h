@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,7 +15,7 @@
 
 namespace turnbench {
 
-/// A cell as part of a work unit.
+/// A cell as part of a unit.
 struct UnitCell {
   std::string key;
   const Method* method = nullptr;
@@ -21,10 +23,16 @@ struct UnitCell {
   Answers answers = Answers::kOwn;
 };
 
-/// One dialogue, at one position, in all cells that may share its computation.
-struct WorkUnit {
+/// One dialogue, at one position, in all cells that may share its computation.  A plan makes units;
+/// they run as they are, or one cell at a time.
+struct Unit {
   const Dialogue* dialogue = nullptr;
   std::vector<UnitCell> cells;
+  std::size_t model = 0, dataset = 0;  ///< indices in the plan's experiment
+  bool last_part = true;               ///< false: other cells of the planned unit run later
+
+  /// One unit for each cell, in order.
+  std::vector<Unit> split() const;
 };
 
 /// Records for all turns of a dialogue that failed in a cell.
@@ -54,12 +62,12 @@ constexpr std::int64_t kMaxConcurrentTokens = 32768;  ///< as `estimate_context_
 /// device is lost, all cells that ran together are recorded as failed, and no further unit runs.
 /// Exceptions of `next` and `done` are propagated.
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-               const std::function<std::optional<WorkUnit>()>& next,
-               const std::function<void(const WorkUnit&, UnitResult)>& done);
+               const std::function<std::optional<Unit>()>& next,
+               const std::function<void(const Unit&, UnitResult)>& done);
 
 /// As above, for a list of units.  The results are in the order in which the units ended.
 UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                     const std::vector<WorkUnit>& units);
+                     const std::vector<Unit>& units);
 
 /// A rough estimate of the tokens in a dialogue, for kMaxConcurrentTokens.
 std::int64_t estimate_context_tokens(const Dialogue& dialogue);

@@ -41,7 +41,7 @@ void write_traffic(const Ledger& ledger, Record& r) {
 
 }  // namespace
 
-bool UnitRunner::has_room(const WorkUnit& next) const {
+bool UnitRunner::has_room(const Unit& next) const {
   if (active_.empty()) return true;
   if (decoding_.isolated || active_.size() >= kMaxConcurrentUnits) return false;
   std::int64_t tokens = estimate_context_tokens(*next.dialogue);
@@ -51,19 +51,21 @@ bool UnitRunner::has_room(const WorkUnit& next) const {
          4 * kMaxConcurrentUnits * steps_since_ >= 3 * mean_steps_per_unit();
 }
 
-void UnitRunner::add(WorkUnit unit) {
+void UnitRunner::add(Unit unit) {
   if (decoding_.isolated) engine_.memory().release_workspace();  // its own memory is measured
   ActiveUnit& active = active_.emplace_back();
   active.unit = std::move(unit);
   active.tokens = estimate_context_tokens(*active.unit.dialogue);
-  active.branches.resize(active.unit.cells.size());
-  for (std::size_t i = 0; i < active.branches.size(); ++i) {
-    Branch& b = active.branches[i];
+  if (decoding_.fidelity == Along::kFull) active.references = missing_references(active.unit.cells);
+  const auto add_branch = [&](const UnitCell& cell, bool recorded) {
+    Branch& b = active.branches.emplace_back();
     b.dialogue = active.unit.dialogue;
-    b.cell = &active.unit.cells[i];
-    b.is_full = decoding_.fidelity && b.reprefills() && is_exact(*b.cell->method);
-  }
-  if (decoding_.fidelity == Along::kFull) add_teachers(active);
+    b.cell = &cell;
+    b.recorded = recorded;
+    b.is_full = decoding_.fidelity && is_reference(cell);
+  };
+  for (const UnitCell& cell : active.unit.cells) add_branch(cell, true);
+  for (const UnitCell& cell : active.references) add_branch(cell, false);
   steps_since_ = 0;
   if (ended_ > 0) return;
   most_steps_ = 0;
@@ -77,6 +79,7 @@ std::list<ActiveUnit> UnitRunner::step() {
     if (!unit.answered()) continue;
     ++unit.turn;
     for (Branch& b : unit.branches) begin_turn(b, unit.turn);
+    unit.sharing = share_turn(unit, decoding_);
     starting.push_back(&unit);
   }
   if (!starting.empty()) prefill(starting);
@@ -98,8 +101,8 @@ std::list<ActiveUnit> UnitRunner::step() {
   return ended;
 }
 
-std::vector<WorkUnit> UnitRunner::abandon() {
-  std::vector<WorkUnit> out;
+std::vector<Unit> UnitRunner::abandon() {
+  std::vector<Unit> out;
   for (ActiveUnit& unit : active_) out.push_back(std::move(unit.unit));
   active_.clear();
   return out;
@@ -109,13 +112,15 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
   if (turn > 0) b.earlier_prompt_lengths.push_back(b.prompt.tokens.size());
   b.begin_turn(renderer_, decoding_, b.cell->answers, turn);
   b.record.cell = b.cell->key;
+  b.start = start_of(*b.cell, static_cast<std::size_t>(turn), b.dialogue->turns.size(),
+                     decoding_.isolated);
   b.view = {b.prompt.tokens,
             b.prompt.spans,
             turn,
             policy_seed(decoding_, *b.dialogue),
             [this](int token) { return renderer_.token_text(token); },
             answer_limit(decoding_, b.dialogue->turns[static_cast<std::size_t>(turn)])};
-  if (b.skips(turn)) {
+  if (b.skips()) {
     b.finished = true;
     b.record.status = Record::Status::kNoValue;
     b.record.error = "not asked: with a dense history only the last turn is";
@@ -150,8 +155,7 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   std::vector<Prefill> work;
   // For each unit; prefixes of the previous turn are still used.
   std::vector<std::map<PrefixKey, Sequence>> prefixes;
-  for (ActiveUnit* unit : starting)
-    prefixes.push_back(add_prefills(engine_, decoding_, *unit, work));
+  for (ActiveUnit* unit : starting) prefixes.push_back(add_prefills(engine_, *unit, work));
   std::vector<Pass> passes;
   for (Prefill& w : work) {
     w.pass.tokens = w.tokens;
@@ -181,7 +185,7 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   for (std::size_t i = 0; i < starting.size(); ++i) {
     starting[i]->prefixes = std::move(prefixes[i]);
     for (Branch& b : starting[i]->branches) {
-      if (b.skips(starting[i]->turn)) continue;
+      if (b.skips()) continue;
       b.prefill_seconds = seconds;
       b.decode_seconds = 0;
       write_cache_counters(b);
@@ -231,35 +235,16 @@ void UnitRunner::decode_step() {
   }
 }
 
-/// Without a cell of full attention, nothing else would generate the answer for the other cells.
-void UnitRunner::add_teachers(ActiveUnit& unit) {
-  for (const Answers answers : {Answers::kOwn, Answers::kGold}) {
-    bool wanted = false, there = false;
-    for (const Branch& b : unit.branches) {
-      if (b.cell->answers != answers) continue;
-      wanted = true;
-      there |= b.is_full;
-    }
-    if (!wanted || there) continue;
-    unit.teachers.push_back({"", &full_, History::kReprefill, answers});
-    Branch& teacher = unit.branches.emplace_back();
-    teacher.dialogue = unit.unit.dialogue;
-    teacher.cell = &unit.teachers.back();
-    teacher.recorded = false;
-    teacher.is_full = true;
-  }
-}
-
 std::vector<int> UnitRunner::given_answer(const ActiveUnit& unit, const Branch& b) const {
   const Turn& turn = b.dialogue->turns[static_cast<std::size_t>(unit.turn)];
   if (decoding_.fidelity == Along::kGold) {
     // Without a reference the answer is empty, without the template's markup.
     return gold_answer_text(turn).empty() ? std::vector<int>() : renderer_.gold_answer_tokens(turn);
   }
-  const auto teacher = std::find_if(
+  const auto reference = std::find_if(
       unit.branches.begin(), unit.branches.end(),
       [&](const Branch& other) { return other.cell->answers == b.cell->answers && other.is_full; });
-  return teacher->ended_answer();
+  return reference->ended_answer();
 }
 
 void UnitRunner::measure_fidelity(ActiveUnit& unit) {
@@ -357,7 +342,7 @@ void UnitRunner::write_isolated(Branch& b) const {
 
 void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   Record& r = b.record;
-  if (b.skips(unit.turn)) {
+  if (b.skips()) {
     unit.result.records.push_back(r);
     return;
   }

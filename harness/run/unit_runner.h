@@ -19,16 +19,16 @@ class UnitRunner {
 
   /// True if another unit may start.  Starts are some steps apart, so that units also end, and are
   /// stored, one after another.
-  bool has_room(const WorkUnit& next) const;
+  bool has_room(const Unit& next) const;
 
-  void add(WorkUnit unit);
+  void add(Unit unit);
 
   /// Prefills the branches whose turn begins, then makes one decode step of all branches.  Returns
   /// the units that have answered their last turn.
   std::list<ActiveUnit> step();
 
   /// Abandons all running units after a failure, and returns them.
-  std::vector<WorkUnit> abandon();
+  std::vector<Unit> abandon();
 
  private:
   /// Expected decode steps of a unit: the mean over the units that have ended.
@@ -43,8 +43,6 @@ class UnitRunner {
   void prefill(const std::vector<ActiveUnit*>& starting);
   /// Samples a token for every unfinished branch, then decodes those that are still unfinished.
   void decode_step();
-  /// Adds branches that generate full attention's answers, if no cell of the unit does.
-  void add_teachers(ActiveUnit& unit);
   /// The answer along which the fidelity of a branch is measured in this turn.
   std::vector<int> given_answer(const ActiveUnit& unit, const Branch& b) const;
   /// Decodes all branches that have answered this turn along the same answer, as one batch, from
@@ -58,7 +56,6 @@ class UnitRunner {
   Engine& engine_;
   const PromptRenderer& renderer_;
   const Decoding& decoding_;
-  const Method full_ = Method::parse("full");
   std::list<ActiveUnit> active_;  ///< oldest first
   std::size_t steps_since_ = 0;   ///< decode steps since the last unit started
   std::size_t most_steps_ = 0, ended_ = 0, ended_steps_ = 0;

@@ -65,7 +65,7 @@ void plan(const Manifest& manifest) {
   const Plan plan = make_plan(resolve_experiment(manifest, {}, 1));
   PlannedLengths lengths(plan);
   const PlanCost cost = estimate_cost(plan, std::vector{Device{}}, lengths);
-  require(cost.units == plan.units.size() || !plan.probe_jobs.empty(),
+  require(cost.units == plan.units.size() || !plan.probe_units.empty(),
           "units that are not planned");
   require(cost.memory.size() == plan.experiment.models.size(), "memory of other models");
 }

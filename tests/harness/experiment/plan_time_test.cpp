@@ -69,7 +69,7 @@ struct TimedPlan {
   /// Of all prompts, one after the other.
   double flops() {
     double out = 0;
-    for (const Plan::Unit& unit : plan.units)
+    for (const Unit& unit : plan.units)
       out += prefill_flops(config, lengths.of(0, *unit.dialogue).prompts.back());
     return out;
   }

@@ -211,7 +211,7 @@ TEST(Fidelity, CompanyChangesNothing) {
         "streamingllm:budget=24,pos=shift", "minference+h2o:budget=24",
         "infllm:budget=24,init=2,block=4", "round:lw=1,granularity=token,strategy=mean"})
     cells.add(spec);
-  std::vector<WorkUnit> units;
+  std::vector<Unit> units;
   for (const Dialogue& d : dialogues) units.push_back({&d, cells.cells});
   // At a temperature answers differ, and so do the prompts of later turns.
   Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 4, .temperature = 3, .seed = 4};
@@ -226,7 +226,7 @@ TEST(Fidelity, CompanyChangesNothing) {
     Scores alone, reversed;
     if (along == Along::kGold) continue;  // which asks nobody else for an answer
     for (std::size_t u = 0; u < units.size(); ++u) {
-      WorkUnit unit = units[u];
+      Unit unit = units[u];
       for (std::size_t c = u; c < unit.cells.size(); c += units.size()) {
         const UnitResult one = world.run({{unit.dialogue, {unit.cells[c]}}}, decoding);
         for (const auto& [key, result] : by_key(one.records))

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "runners/runner.h"
 #include "tests/harness/run/small_world.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench::test {
 namespace {
@@ -25,6 +27,41 @@ std::map<int, Result> by_turn(const UnitResult& result, const std::string& dialo
   return out;
 }
 
+// The cells of a unit run one by one; the unit is done when its last cell is.  A resumed run has
+// only the cells that are missing.
+TEST(Isolated, UnitsAreDoneWithTheirLastCell) {
+  const auto planned = [] {
+    return make_plan(resolve_experiment(parse_manifest(R"({"name": "m", "models": ["tiny"],
+      "alone": true, "max_new_tokens": 2, "positions": ["begin"],
+      "datasets": [{"name": "tiny-fact", "limit": 2, "length": 100, "turns": 1}],
+      "methods": ["full", "snapkv:budget=24,window=4", "h2o:budget=24"]})",
+                                                       "m"),
+                                        {}, 0));
+  };
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("units.db"));
+  std::vector<std::size_t> done;
+  const auto run = [&](const Plan& plan, std::size_t most) {
+    done.clear();
+    return run_plan(
+        plan, store, {.threads = 1}, [&] { return done.size() == most; },
+        [&](const Progress& progress) { done.push_back(progress.units_done); });
+  };
+  Plan plan = planned();
+  store.add_experiment(stored_experiment(plan));
+  ASSERT_TRUE(drop_stored_work(plan, store).empty());
+  EXPECT_TRUE(run(plan, 4).stopped);  // a fifth has been taken
+  EXPECT_EQ(done, (std::vector<std::size_t>{0, 0, 1, 1, 1}));
+  plan = planned();
+  drop_stored_work(plan, store);
+  EXPECT_EQ(plan.unit_count(), 1u);
+  EXPECT_FALSE(run(plan, 0).stopped);
+  EXPECT_EQ(done, (std::vector<std::size_t>{1}));
+  plan = planned();
+  drop_stored_work(plan, store);
+  EXPECT_EQ(plan.unit_count(), 0u);
+}
+
 // What a cell takes does not depend on what ran before it on the same engine, nor on chance.
 TEST(Isolated, PeaksAreTheCellsOwn) {
   const SmallWorld world;
@@ -36,8 +73,8 @@ TEST(Isolated, PeaksAreTheCellsOwn) {
   for (const char* spec : {"full", "quest:budget=32,placement=host", "pqcache:budget=64"}) {
     const Method method = Method::parse(spec);
     for (const int threads : {1, 2}) {
-      const WorkUnit measured{&small, {{spec, &method}}};
-      std::vector<WorkUnit> behind;
+      const Unit measured{&small, {{spec, &method}}};
+      std::vector<Unit> behind;
       for (const Method& other : others) behind.push_back({&large, {{"before", &other}}});
       behind.push_back({&large, {{"before", &full}}});
       behind.push_back(measured);

@@ -128,7 +128,7 @@ TEST(Probes, TheAnswerIsFullAttentions) {
     for (const Answers answers : {Answers::kOwn, Answers::kGold}) {
       const UnitResult got =
           run(world, {all_of(dialogues), probes.cells, answers}, 1, {}, decoding);
-      std::vector<WorkUnit> units;
+      std::vector<Unit> units;
       for (const Dialogue& d : dialogues)
         units.push_back({&d, {{"full", &full, History::kReprefill, answers}}});
       const auto want = by_key(world.run(units, decoding).records);

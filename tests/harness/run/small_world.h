@@ -24,7 +24,7 @@ struct SmallWorld {
         model(planned.checkpoint, *loader, DType::kF32),
         renderer(planned.tokenizer, planned.chat_template, "", {}) {}
 
-  UnitResult run(const std::vector<WorkUnit>& units, const Decoding& decoding, int threads = 1,
+  UnitResult run(const std::vector<Unit>& units, const Decoding& decoding, int threads = 1,
                  Engine::Options options = {}) const {
     const auto backend = make_cpu_backend(threads);
     Engine engine(model, *backend, options);

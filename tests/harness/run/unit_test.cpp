@@ -83,7 +83,7 @@ TEST(Sharing, NeverChangesAResult) {
   }
   EXPECT_GT(answered, want.size() / 2) << "answers that are empty would prove nothing";
 
-  std::vector<WorkUnit> units;
+  std::vector<Unit> units;
   for (const Dialogue& d : dialogues) units.push_back({&d, cells.cells});
   const UnitResult shared = world.run(units, decoding, 4);
   const auto all = by_key(shared.records);
@@ -94,7 +94,7 @@ TEST(Sharing, NeverChangesAResult) {
   EXPECT_LT(shared.prefilled_tokens, alone * 4 / 3) << "an error made every cell run alone";
   // In another order, one dialogue at a time, in small chunks.
   std::map<RecordKey, Result> reversed;
-  for (WorkUnit& unit : units) {
+  for (Unit& unit : units) {
     std::reverse(unit.cells.begin(), unit.cells.end());
     reversed.merge(by_key(world.run({unit}, decoding, 2, {.prefill_chunk = 50}).records));
   }
@@ -230,7 +230,7 @@ TEST(Unit, KeyformersTemperatureRisesUntilTheAnswersLimit) {
   Cells cells;
   for (const char* t_max : {"", ",t_max=12", ",t_max=1"})
     cells.add(std::string("keyformer:budget=24,recent=6,noise=false,tau_end=30") + t_max);
-  std::vector<WorkUnit> units;
+  std::vector<Unit> units;
   for (const Dialogue& d : dialogues) units.push_back({&d, cells.cells});
   const auto records = by_key(
       world
@@ -266,12 +266,12 @@ TEST(Unit, EachIsHandedOverWhenItEnds) {
   std::vector<Record> records;
   run_units(
       engine, world.renderer, {.max_prompt_tokens = 4000, .max_new_tokens = 8},
-      [&]() -> std::optional<WorkUnit> {
+      [&]() -> std::optional<Unit> {
         at_once = std::max(at_once, begun - ended);
         if (begun == dialogues.size()) return std::nullopt;
-        return WorkUnit{&dialogues[begun++], cells.cells};
+        return Unit{&dialogues[begun++], cells.cells};
       },
-      [&](const WorkUnit& unit, UnitResult result) {
+      [&](const Unit& unit, UnitResult result) {
         ++ended;
         begun_at_end.push_back(begun);
         for (const Record& r : result.records) EXPECT_EQ(r.dialogue, unit.dialogue->id);
@@ -283,7 +283,7 @@ TEST(Unit, EachIsHandedOverWhenItEnds) {
   EXPECT_LT(begun_at_end[3], dialogues.size()) << "not all at the end";
   EXPECT_GE(at_once, 2u) << "several fill the decode steps";
   EXPECT_LE(at_once, kMaxConcurrentUnits + 1);
-  std::vector<WorkUnit> units;
+  std::vector<Unit> units;
   for (const Dialogue& dialogue : dialogues) units.push_back({&dialogue, cells.cells});
   expect_equal(by_key(records),
                by_key(world.run(units, {.max_prompt_tokens = 4000, .max_new_tokens = 8}).records));
@@ -319,6 +319,25 @@ TEST(Unit, CompressOnceEvictsOnce) {
     }
   }
   EXPECT_GT(answered, 10u) << "answers of one token would prove nothing";
+}
+
+TEST(Unit, SplitsIntoItsCells) {
+  const std::vector<Dialogue> dialogues = short_dialogues(1);
+  Cells cells;
+  cells.add("full");
+  const Unit unit{&dialogues[0], cells.cells, 2, 3};
+  const std::vector<Unit> parts = unit.split();
+  ASSERT_EQ(parts.size(), cells.cells.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_EQ(parts[i].dialogue, unit.dialogue);
+    EXPECT_EQ(parts[i].model, 2u);
+    EXPECT_EQ(parts[i].dataset, 3u);
+    ASSERT_EQ(parts[i].cells.size(), 1u);
+    EXPECT_EQ(parts[i].cells[0].key, cells.cells[i].key);
+    EXPECT_EQ(parts[i].last_part, i + 1 == parts.size());
+  }
+  EXPECT_TRUE(parts.back().split().front().last_part);
+  EXPECT_FALSE(parts.front().split().front().last_part);
 }
 
 // A cell that fails is recorded with its reason, in all its turns; the others are what they were.

@@ -1,0 +1,61 @@
+#include "harness/experiment/batch_memory.h"
+
+#include <algorithm>
+
+#include "common/thread_pool.h"
+#include "inference/engine/engine.h"
+
+namespace turnbench {
+
+void BatchMemory::add_host_pages(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
+  if (!devices_.front().cuda)
+    add_to_pool(pre_rope_keys ? 3 : 2, layers, tokens, sets, pre_rope_keys);
+}
+
+void BatchMemory::add_resource(const Policies& policies) {
+  const auto* retrieval = capability<StepRetrieval>(policies.selection.get());
+  if (retrieval == nullptr) return;
+  const MethodResource resource = retrieval->resource(config_, weights_);
+  if (!resource.key.empty() && resources_.insert(resource.key).second) add_bytes(resource.bytes);
+}
+
+void BatchMemory::add_sequence(int window) {
+  const ModelConfig& c = config_;
+  held_.rest += sizeof(float) * (static_cast<std::size_t>(2 * c.layers * window * c.heads) *
+                                     static_cast<std::size_t>(c.head_dim) +
+                                 static_cast<std::size_t>(c.vocab));
+  ++sequences_;
+}
+
+void BatchMemory::add_columns(std::size_t rules, std::int64_t tokens) {
+  held_.rest += sizeof(float) * rules * static_cast<std::size_t>(tokens) *
+                static_cast<std::size_t>(config_.heads * config_.layers);
+}
+
+void BatchMemory::add_prefill(std::int64_t rows, std::int64_t context, bool whole,
+                              bool pre_rope_keys) {
+  const Engine::Options engine;
+  const std::int64_t taken = whole ? rows : std::min<std::int64_t>(rows, engine.prefill_chunk);
+  const std::int64_t most = std::max<std::int64_t>(taken, engine.max_rows);
+  pass_.rows = std::min(std::max(pass_.rows, most), pass_.rows + taken);
+  pass_.total_context += context;
+  pass_.longest_context = std::max(pass_.longest_context, context);
+  pass_.pre_rope_keys |= pre_rope_keys;
+}
+
+void BatchMemory::add_to_pool(std::size_t pool, int layers, std::int64_t tokens, int sets,
+                              bool pre_rope_keys) {
+  held_.pages[pool] += kv_bytes_of(layout(pre_rope_keys), layers, sets, tokens);
+}
+
+BatchBytes BatchMemory::bytes() const {
+  PassSize pass = pass_;
+  pass.sequences = sequences_;  // sequences that decode together
+  const std::size_t scratch =
+      scratch_bytes_of(devices_.front(), available_processors(), config_, pass);
+  BatchBytes out = held_;
+  out.rest += workspace_bytes_of(config_, pass, scratch, devices_.size());
+  return out;
+}
+
+}  // namespace turnbench

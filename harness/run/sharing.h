@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/run/unit.h"
+
+namespace turnbench {
+
+// Which cells of a unit share computation in a turn.  The runner and memory planning both use these
+// functions.
+
+/// The prefill key of full attention over the whole prompt.
+inline const std::string kDensePrefill;
+
+/// How a cell reaches the end of a turn's prompt.
+enum class TurnStart {
+  kSkip,         ///< not at all: the turn is only part of the last turn's history
+  kFork,         ///< forks from a prefix that cells with the same prefill of the same prompt share
+  kRestart,      ///< prefills the whole dialogue without sharing
+  kContinue,     ///< continues the cache that its previous turn left
+  kDenseHistory  ///< continues the shared dense history
+};
+
+/// `turn` counts from 0 to `turns` - 1.  The memory of an isolated cell is not shared.
+TurnStart start_of(const UnitCell& cell, std::size_t turn, std::size_t turns, bool isolated);
+
+/// True if the cell's answers are those of full attention over the whole dialogue, so that it is
+/// the reference for fidelity.
+bool is_reference(const UnitCell& cell);
+
+/// Cells of full attention that generate the answers along which fidelity is measured: one for each
+/// kind of `Answers` in `cells` without a reference among them.  Their results are not recorded.
+std::vector<UnitCell> missing_references(std::span<const UnitCell> cells);
+
+/// A cell in a turn.
+struct TurnCell {
+  const Method* method = nullptr;
+  TurnStart start = TurnStart::kFork;
+  std::size_t prompt = 0;  ///< a number; equal if and only if the prompts are
+};
+
+/// One prefill of a turn.
+struct TurnPrefill {
+  TurnStart start = TurnStart::kFork;
+  std::size_t first = 0;           ///< the cell that determines the method and the prompt
+  std::vector<std::size_t> cells;  ///< those that decode after it; exactly one unless `kFork`
+  std::string key;                 ///< kFork: the prefill key
+  bool is_sparse = false;
+  bool reuses_cached_prompt = true;  ///< as in Policies
+  bool is_full = false;              ///< full attention, the reference for fidelity
+
+  /// True if a restart computes the rows of each turn in a separate pass, as in a prefix that the
+  /// turns extend.
+  bool restarts_by_turns() const { return is_sparse && reuses_cached_prompt; }
+  bool operator==(const TurnPrefill&) const = default;
+};
+
+/// The prefills of a turn.  Cells are indices in the argument of `share_turn`.
+struct TurnSharing {
+  std::vector<TurnPrefill> prefills;
+  /// The dense histories that cells continue, by whether they store pre-RoPE keys, and the first
+  /// cell of each.
+  std::map<bool, std::size_t> dense_histories;
+  // Of shared sequences:
+  int window = 0;              ///< rows of queries that they keep
+  bool pre_rope_keys = false;  ///< whether prefixes store pre-RoPE keys
+
+  bool operator==(const TurnSharing&) const = default;
+};
+
+/// `fidelity`: every prompt also gets a prefill with full attention, the reference.
+TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity);
+
+}  // namespace turnbench
