@@ -134,10 +134,11 @@ TEST(Comparability, OtherThingsOfTheSameNameAreNot) {
 TEST(Comparability, UnitsOfBudgetsAreQuoted) {
   const Lines lines = Table().add("snapkv:budget=64").add("quest:budget=64").lines("budget counts");
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0],
-            "budget counts: \"prompt tokens kept per set, the window included; generated tokens "
-            "come on top\" in snapkv; \"tokens read per query head and step, in whole pages, at "
-            "least three, the last page included\" in quest");
+  EXPECT_EQ(
+      lines[0],
+      "budget counts: \"prompt tokens kept per set, window included; generated tokens "
+      "are not counted\" in snapkv; \"tokens read per query head and step, in whole pages, at "
+      "least three, the last page included\" in quest");
 }
 
 // Tokens of the answer do not count, nor does a rounding.
