@@ -190,7 +190,7 @@ std::vector<Dialogue> read_custom(const std::filesystem::path& file, const Field
                       .task = "custom",
                       .metric = line.has("metric") ? line.text("metric") : "qa_f1",
                       .turns = {}};
-    if (!ids.insert(dialogue.id).second) line.at("id").fail("an id that was not there before");
+    if (!ids.insert(dialogue.id).second) line.at("id").fail("a unique id");
     std::set<std::string> sources;
     if (!line.has("turns")) {
       dialogue.turns.push_back(turn_of(line, 1, sources));

@@ -85,7 +85,7 @@ std::vector<Dialogue> read_infinitebench(const std::filesystem::path& file,
     if (limit != 0 && out.size() == limit) return;
     view.require_known_keys({"id", "context", "input", "answer", "options"});
     const std::int64_t id = view.at("id").as_integer(0);
-    if (!ids.insert(id).second) view.at("id").fail("an id that was not there before");
+    if (!ids.insert(id).second) view.at("id").fail("a unique id");
     out.push_back({.id = fmt::format("{}-{:04}", task.name, id),
                    .dataset = name,
                    .task = std::string(task.kind),

@@ -120,7 +120,7 @@ std::string progress_note(const Results& results) {
 
 std::string stale_note(const Results& results) {
   if (results.stale().empty()) return "";
-  return fmt::format("Stale: {}; turnbench run computes them anew.", describe(results.stale()));
+  return fmt::format("Stale: {}; turnbench run recomputes them.", describe(results.stale()));
 }
 
 std::vector<std::string> warnings(const Results& results) {
@@ -137,7 +137,7 @@ std::vector<std::string> notes(const Results& results) {
   std::string pending;
   if (own > 0) {
     pending = fmt::format(
-        "Dialogues that have not run in every cell yet: {}; turnbench run goes on with them. ",
+        "Dialogues that have not run in every cell yet: {}; turnbench run continues with them. ",
         own);
   }
   if (imported > 0)

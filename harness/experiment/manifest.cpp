@@ -239,17 +239,17 @@ void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
   const char* isolated = json.has("alone") ? "alone" : "isolated";
   m.isolated = json.get(isolated, false);
   if (m.isolated && m.max_new_tokens < 2)
-    json.at(isolated).fail("max_new_tokens of at least 2 beside it");
+    json.at(isolated).fail("max_new_tokens of at least 2 with it");
   m.link_gbps = json.get("link_gbps", 0.0);
   if (json.has("link_gbps")) {
-    if (!m.isolated) json.at("link_gbps").fail("\"isolated\": true beside it");
+    if (!m.isolated) json.at("link_gbps").fail("\"isolated\": true with it");
     if (!(m.link_gbps >= 0.001 && m.link_gbps <= 1e6))
       json.at("link_gbps").fail("a number of 1e9 bytes/s from 0.001 to 1e6");
   }
   if (json.has("fidelity")) {
     if (m.isolated) json.at("fidelity").fail("none beside " + std::string(isolated));
     if (m.methods.empty() && use == ManifestUse::kRun)
-      json.at("fidelity").fail("methods beside it: probes have none");
+      json.at("fidelity").fail("at least one method: probes have no fidelity");
     m.fidelity = parse_enum<Along>(json.at("fidelity"), {Along::kFull, Along::kGold});
   }
   m.temperature = json.get("temperature", 0.0);

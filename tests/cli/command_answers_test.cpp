@@ -251,7 +251,7 @@ TEST(AnswersCommand, Refusals) {
       {"number", answers({"--where", "score<high"}), "--where: found \"high\""},
       {"infinite", answers({"--where", "score<inf"}), "--where: found \"inf\""},
       {"format", answers({"--format", "html"}), "--format: found \"html\""},
-      {"two formats", answers({"--format", "md", "--json"}), "--json: found --format md beside it"},
+      {"two formats", answers({"--format", "md", "--json"}), "--json: found --format md too"},
       {"a turn that is not there",
        [](const TemporaryDirectory& d) -> Arguments {
          const std::string file = d.write("s.db", small_store());

@@ -114,7 +114,7 @@ TEST_F(Forget, AnExperimentLeavesWhatOthersShare) {
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(done.out,
             "b: streamingllm:budget=32: 4 records in 1 cells, 4 scores, 0 judgements\n"
-            "1 cells stay: other experiments have them too\n4 records forgotten\n");
+            "1 cells are kept: other experiments share them\n4 records forgotten\n");
   expect_same(dump(db_), dump(alone));
   EXPECT_EQ(forget({"--experiment", "a"}).code, 0);
   for (const auto& [table, rows] : dump(db_)) {

@@ -140,7 +140,7 @@ TEST(Generate, WarnsOfAnswersBeyondTheModelsPositions) {
   };
   EXPECT_EQ(warning("17"), "");
   EXPECT_NE(warning("18").find(": the prompt and 17 tokens of the answer fill the model's 20 "
-                               "positions: what comes after that may be nonsense\n"),
+                               "positions: later tokens may be nonsense\n"),
             std::string::npos)
       << warning("18");
 }

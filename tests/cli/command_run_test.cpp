@@ -64,7 +64,7 @@ TEST(Run, LimitLeavesTheRestPending) {
   EXPECT_EQ(status[0]["done"], 4);
   EXPECT_EQ(status[0]["pending"], 4);
   const std::string partial =
-      "Dialogues that have not run in every cell yet: 1; turnbench run goes on with them. "
+      "Dialogues that have not run in every cell yet: 1; turnbench run continues with them. "
       "Partial: tiny-fact 1 of 2 dialogues.";
   EXPECT_NE(run_program({"report", sweep.db}).out.find(partial), std::string::npos);
   EXPECT_EQ(sweep.run().out.find("Partial"), std::string::npos);
@@ -145,7 +145,7 @@ TEST(Plan, SaysThatAStoreIsNotThereYet) {
   const Sweep sweep;
   const Finished plan = run_program({"plan", sweep.manifest, "--db", sweep.db});
   EXPECT_EQ(plan.code, 0);
-  EXPECT_EQ(plan.err, sweep.db + ": not there yet: a plan for an empty store\n");
+  EXPECT_EQ(plan.err, sweep.db + ": does not exist yet: planning for an empty store\n");
   EXPECT_FALSE(path_exists(sweep.db));
   EXPECT_EQ(run_program({"plan", sweep.manifest, "--db", sweep.db, "--quiet"}).err, "");
 }
@@ -198,7 +198,7 @@ TEST(Plan, SaysHowManyDialoguesADifferenceNeeds) {
     EXPECT_EQ(entry["n"], 2);
     EXPECT_GT(entry["needed"], 10);
   }
-  EXPECT_NE(with({"--power", "5"}).out.find(", by 2 that are stored\n"), std::string::npos);
+  EXPECT_NE(with({"--power", "5"}).out.find(", from 2 stored ones\n"), std::string::npos);
   for (const char* points : {"0", "100", "nan", "abc"}) {
     const Finished refused = with({"--power", points});
     EXPECT_EQ(refused.code, 2);
@@ -485,9 +485,9 @@ TEST(Report, OutputsAreNamedByTheirFormat) {
                       ".csv, .tex, .html, .json, .svg; or --format"),
             std::string::npos);
   const std::string mismatch =
-      "--output: found a name that ends with .html beside the format csv, expected .csv";
+      "--output: found a name that ends with .html and the format csv, expected .csv";
   EXPECT_NE(refusal({"-o", html, "--format", "csv"}).find(mismatch), std::string::npos);
-  EXPECT_NE(refusal({"-o", html, "--json"}).find("beside the format json"), std::string::npos);
+  EXPECT_NE(refusal({"-o", html, "--json"}).find("and the format json"), std::string::npos);
   ASSERT_EQ(report.run({"-o", md}).code, 0);
   const std::string before = read_file(md);
   EXPECT_NE(refusal({"-o", md, "--format", "html"}).find("expected .html"), std::string::npos);

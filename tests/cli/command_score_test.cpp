@@ -168,12 +168,12 @@ TEST(ScoreStore, Refusals) {
       {"unknown metric", score({"--metric", "qa_f2"}), "--metric: found the metric \"qa_f2\""},
       {"unknown postprocess", score({"--postprocess", "x"}), "--postprocess: found"},
       {"unknown experiment", score({"--experiment", "big"}), "found no experiment \"big\""},
-      {"a dataset", score({"--dataset", "hotpotqa"}), "--dataset: found it beside a store"},
+      {"a dataset", score({"--dataset", "hotpotqa"}), "--dataset: found it with a store"},
       {"an experiment of a file",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"score", d.write("p.jsonl", "{}\n"), "--metric", "qa_f1", "--experiment", "e"};
        },
-       "p.jsonl: found a file of predictions beside --experiment, expected a store"},
+       "p.jsonl: found a file of predictions with --experiment, expected a store"},
       {"a report by a metric that is not there",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"report", d.write("s.db", small_store()), "--metric", "rouge"};

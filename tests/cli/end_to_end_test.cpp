@@ -315,7 +315,7 @@ TEST_F(EndToEnd, ATermSignalStoresWhatIsInFlight) {
   EXPECT_TRUE(stopped.err.starts_with(
       "turnbench: stopping when what is in flight is stored; again to stop at once\n"))
       << stopped.err;
-  EXPECT_NE(stopped.err.find("run it again to go on"), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("run it again to continue"), std::string::npos) << stopped.err;
   expect_consistent(db);
   const std::int64_t stored = count(db, kRecords);
   EXPECT_GT(stored, 0);
@@ -335,7 +335,7 @@ TEST_F(EndToEnd, AHangupStoresWhatIsInFlight) {
   program.signal(SIGHUP);
   const Finished stopped = program.wait();
   EXPECT_EQ(stopped.code, 1) << stopped.err;
-  EXPECT_NE(stopped.err.find("run it again to go on"), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("run it again to continue"), std::string::npos) << stopped.err;
   expect_consistent(db);
   EXPECT_GT(count(db, kRecords), 0);
 }

@@ -165,7 +165,7 @@ TEST(MalformedManifest, Refused) {
             "m.json: /probes/0: output-error: layer: found 99, expected at most "),
       text("fidelity of probes", R"({"name": "m", "models": ["tiny"], "datasets": ["tiny-fact"],
            "probes": ["coverage"], "fidelity": "full"})",
-           "m.json: /fidelity: found \"full\", expected methods beside it"),
+           "m.json: /fidelity: found \"full\", expected at least one method"),
       value("unknown position", "/positions", {"end", "start"}, "/positions/1: found the position"),
       value("position twice", "/positions", {"end", "end"}, "/positions/1: found \"end\""),
       value("unknown history", "/history", "compress",

@@ -153,7 +153,7 @@ TEST(MalformedStore, Contents) {
        [](const TemporaryDirectory& d) -> Arguments {
          return {"report", d.write("s.db", small_store()), "--json", "--format", "csv"};
        },
-       "--json: found --format csv beside it"},
+       "--json: found --format csv too"},
   };
   expect_refusals(cases);
 }

@@ -122,7 +122,7 @@ TEST(Custom, RefusesWithFileLineAndField) {
   EXPECT_EQ(refusal(R"({"id": "a", "question": "q?", "references": "a"})"
                     "\n"
                     R"({"id": "a", "question": "q?", "references": "a"})"),
-            "F:2: /id: found \"a\", expected an id that was not there before");
+            "F:2: /id: found \"a\", expected a unique id");
   EXPECT_EQ(refusal(good, {{"questoin", "q"}}),
             "fields: found the name \"questoin\", expected \"question\"");
   EXPECT_EQ(refusal(R"({"turns": [{"question": " \n", "references": "a"}]})"),

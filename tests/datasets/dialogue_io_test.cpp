@@ -123,7 +123,7 @@ TEST(DialogueIo, RefusesTheSameIdTwice) {
   const auto path =
       directory.write("twice.jsonl", to_json_line(sample()) + "\n" + to_json_line(sample()) + "\n");
   EXPECT_EQ(test::message_of([&] { read_dialogues(path); }),
-            path + ":2: /id: found \"d-1\", expected an id that was not there before");
+            path + ":2: /id: found \"d-1\", expected a unique id");
 }
 
 }  // namespace

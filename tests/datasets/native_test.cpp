@@ -125,8 +125,7 @@ TEST(LongEval, RefusesRecordsWithoutTheirParts) {
       R"({"topic_id": 1, "topic": "t", "conversation": "USER: I would like to )"
       R"(discuss the topic of t. \n ASSISTANT: Sure."})";
   EXPECT_EQ(refusal(talk, pool), "F: found 1 conversations, expected at least 3");
-  EXPECT_EQ(refusal(talk + "\n" + talk, pool),
-            "F:2: /topic_id: found 1, expected an id that was not there before");
+  EXPECT_EQ(refusal(talk + "\n" + talk, pool), "F:2: /topic_id: found 1, expected a unique id");
 }
 
 TEST(Ruler, RealRecords) {
@@ -163,8 +162,7 @@ TEST(Ruler, NothingOfThePromptIsLost) {
   EXPECT_EQ(turn.max_new_tokens, 30);
   const RulerTask& task = ruler_tasks()[0];
   const auto read = [&](const fs::path& f) { read_ruler(f, task, "r", 0); };
-  EXPECT_EQ(refusal(record + "\n" + record, read),
-            "F:2: /index: found 3, expected an index that was not there before");
+  EXPECT_EQ(refusal(record + "\n" + record, read), "F:2: /index: found 3, expected a unique index");
   EXPECT_EQ(refusal(R"({"index": 0, "input": "one line", "outputs": ["a"], "length": 1})", read),
             "F:1: /input: found \"one line\", expected a prompt of several lines");
   EXPECT_EQ(refusal(R"({"index": 0, "input": "a\nb", "outputs": [], "length": 1})", read),

@@ -133,7 +133,7 @@ TEST_F(FidelityManifest, ReportsSayWhatTheNumbersAre) {
   const std::string plan =
       run_program({"plan", directory_.path("m.json"), "--db", db_, "--power", "2"}).out;
   EXPECT_NE(plan.find("snapkv:budget=48,window=8: unknown: points are of 100, and these values are "
-                      "no shares, by 4 that are stored\n"),
+                      "no shares, from 4 stored ones\n"),
             std::string::npos)
       << plan;
 }

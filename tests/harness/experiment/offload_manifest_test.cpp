@@ -165,7 +165,7 @@ TEST_F(OffloadManifest, RefusesWhatHasNoMeaning) {
     EXPECT_EQ(got.code, 2);
     EXPECT_NE(got.err.find(expected), std::string::npos) << got.err;
   };
-  refused("isolated", false, "/link_gbps: found 0.5, expected \"isolated\": true beside it");
+  refused("isolated", false, "/link_gbps: found 0.5, expected \"isolated\": true with it");
   refused("link_gbps", -1, "/link_gbps: found -1, expected a number of 1e9 bytes/s");
   Json contradicts = offload_manifest();
   contradicts["history"] = "recompress";

@@ -114,7 +114,7 @@ TEST_F(ReadOnlyStore, NeverHidesWhatIsNotMergedYet) {
   for (const char* suffix : {"", "-wal"}) fs::copy_file(db + suffix, copy + suffix);
   fs::permissions(folder_, fs::perms(0555));
   const std::string refusal = without_privileges([&] { return metrics(copy); });
-  EXPECT_NE(refusal.find("copy.db: found changes beside it (copy.db-wal) that cannot be merged"),
+  EXPECT_NE(refusal.find("copy.db: found unmerged changes (copy.db-wal) that cannot be read here"),
             std::string::npos)
       << refusal;
   EXPECT_EQ(refusal.find('\n'), std::string::npos);
@@ -218,7 +218,7 @@ TEST_F(ReadOnlyStore, EveryCommandThatOnlyReadsDoes) {
   for (const Arguments& command : commands) {
     const Finished run = run_program(command);
     EXPECT_EQ(run.code, 2);
-    EXPECT_NE(run.err.find("s.db: found changes beside it"), std::string::npos) << run.err;
+    EXPECT_NE(run.err.find("s.db: found unmerged changes"), std::string::npos) << run.err;
   }
 }
 
