@@ -158,9 +158,9 @@ std::vector<std::string> notes(const Results& results) {
     const std::string chosen = name_of(results.score_choice());
     out.push_back(
         chosen.empty()
-            ? fmt::format("{} turns have no value: they were not asked, or a probe had nothing to "
-                          "measure on them.",
-                          turns)
+            ? fmt::format(
+                  "{} turns have no value: they were not asked, or a probe had nothing to measure.",
+                  turns)
             : fmt::format("{} turns have no value of {}.", turns, chosen));
   }
   for (const std::string& unparsed : results.unparsed_judgements()) out.push_back(unparsed + ".");

@@ -74,8 +74,8 @@ void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
                       const std::string& method) {
   if (capability<KeyRebuilder>(&selection) == nullptr || rule == Residency::Rule::kPrevious) return;
   throw input_error(
-      "{}: found a cache_rule other than previous, expected cache_rule=previous: keys that a step "
-      "computes stay for the next one",
+      "{}: found a cache_rule other than previous, expected cache_rule=previous, which keeps the "
+      "computed keys for the next step",
       method);
 }
 

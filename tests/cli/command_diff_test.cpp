@@ -331,7 +331,7 @@ TEST_F(DiffTest, SourcesAndBuildsAreFields) {
   EXPECT_EQ(cells["sources.engine"], 4);
   EXPECT_EQ(cells["sources.methods/snapkv"], 2) << "no part that full attention depends on";
   const Finished one = diff({before, after});
-  EXPECT_NE(one.out.find("The protocols part at sources.engine"), std::string::npos) << one.out;
+  EXPECT_NE(one.out.find("The protocols differ in sources.engine"), std::string::npos) << one.out;
   EXPECT_NE(one.out.find("2 fields more"), std::string::npos) << one.out;
   EXPECT_EQ(one.out.find("another"), std::string::npos) << one.out;
   const Finished all = diff({before, after, "--all"});

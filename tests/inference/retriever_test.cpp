@@ -302,7 +302,7 @@ TEST(Retriever, SeesNoPromptThatGoesLayerByLayer) {
   p.selection = std::make_unique<ReadByLayers>();
   test::Conversation c(machine.engine, std::move(p));
   EXPECT_EQ(test::message_of([&] { c.turn(kShownPrompt); }, ErrorKind::kRuntime),
-            "engine: found a method with a retriever whose prompts go through the model layer by "
+            "engine: found a method with a retriever and with prompts that are computed layer by "
             "layer, expected one of the two");
 }
 

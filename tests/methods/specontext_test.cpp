@@ -202,8 +202,8 @@ TEST(SpeContext, DemandRulesHaveRoomForAllThatAStepLoads) {
           test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads - 1),
                         kSharedPrompt, 1);
         }),
-        fmt::format("specontext: cache_tokens: found {} with a cache_rule that first loads "
-                    "all that a step reads, expected 0 (as many as that takes) or at least {}",
+        fmt::format("specontext: cache_tokens: found {} with a cache_rule that loads all "
+                    "tokens of a step, expected 0 (as many as needed) or at least {}",
                     24 * kv_heads - 1, 24 * kv_heads));
   }
 }

@@ -239,7 +239,7 @@ TEST(Published, EmptyFilesAndDuplicatesAreRefused) {
                                "each"))
         << message(csv);
   const std::string second =
-      "p.csv: line 4: found a second number for what line 2 has one for, expected it once";
+      "p.csv: line 4: found a second number for the value of line 2, expected one";
   for (const char* csv : {"method,position,value\nfull,end,1\nfull,begin,1\nfull,end,1\n",
                           "method,position,value\na | b,end,1\nfull,,1\nb | c,end | begin,2\n",
                           "method,dataset,value,note\nfull,mean,1,x\nfull,x,1,\nfull,mean,1,y\n"})

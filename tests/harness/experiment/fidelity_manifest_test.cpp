@@ -61,8 +61,9 @@ class FidelityManifest : public testing::Test {
 TEST_F(FidelityManifest, TablesShowWhatMethodsChange) {
   const Finished first = run(fidelity_manifest());
   ASSERT_EQ(first.code, 0) << first.err;
-  EXPECT_NE(first.out.find("KL divergence of the next token from full attention's (nats"),
-            std::string::npos)
+  EXPECT_NE(
+      first.out.find("KL divergence of the next-token distribution from full attention's (nats"),
+      std::string::npos)
       << first.out;
   EXPECT_NE(first.out.find("| full | 0.0000 [0.0000, 0.0000] | 0.0000 ["), std::string::npos)
       << first.out;

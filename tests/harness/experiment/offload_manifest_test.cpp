@@ -40,7 +40,7 @@ TEST_F(OffloadManifest, RecordsWhatMovedAndHowLong) {
   const Finished first = run(offload_manifest());
   ASSERT_EQ(first.code, 0) << first.err;
   for (const char* title : {"time to the second token", "that were on the device",
-                            "that cross the link in a decode step"})
+                            "transferred over the link in a decode step"})
     EXPECT_NE(first.out.find(title), std::string::npos) << first.out;
   // Two of three methods keep everything on the device; all have times.
   for (const char* value : {"longer than what they read have hit_rate.", "have step_bytes."})
@@ -132,9 +132,10 @@ TEST_F(OffloadManifest, PlanRefusesWhatDoesNotGoTogether) {
     if (expected.empty()) return;
     EXPECT_EQ(got.err, "turnbench: " + path + ": /methods/1: " + expected + "\n");
   };
-  refused("shadowkv:cache_rule=lru",
-          "shadowkv: found a cache_rule other than previous, expected cache_rule=previous: keys "
-          "that a step computes stay for the next one");
+  refused(
+      "shadowkv:cache_rule=lru",
+      "shadowkv: found a cache_rule other than previous, expected cache_rule=previous, which keeps "
+      "the computed keys for the next step");
   refused("adakv:budget=64+shadowkv",
           "adakv+shadowkv: found an eviction whose heads keep unequal numbers of tokens, expected "
           "equally many in all KV sets of a layer, which the selection needs");
