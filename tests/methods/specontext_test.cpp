@@ -197,14 +197,13 @@ TEST(SpeContext, DemandRulesHaveRoomForAllThatAStepLoads) {
     EXPECT_TRUE(test::answers(machine, demand, kSharedPrompt, steps) == want);
     EXPECT_TRUE(test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads),
                               kSharedPrompt, steps) == want);
-    EXPECT_EQ(
-        test::message_of([&] {
-          test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads - 1),
-                        kSharedPrompt, 1);
-        }),
-        fmt::format("specontext: cache_tokens: found {} with a cache_rule that loads all "
-                    "tokens of a step, expected 0 (as many as needed) or at least {}",
-                    24 * kv_heads - 1, 24 * kv_heads));
+    EXPECT_EQ(test::message_of([&] {
+                test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads - 1),
+                              kSharedPrompt, 1);
+              }),
+              fmt::format("specontext: cache_tokens: found {} with a cache_rule that loads all "
+                          "tokens of a step, expected 0 (as many as needed) or at least {}",
+                          24 * kv_heads - 1, 24 * kv_heads));
   }
 }
 
