@@ -102,7 +102,7 @@ TEST(ScoreStore, AddsAnotherMetricOnce) {
   }
 }
 
-TEST(ScoreStore, APostprocessIsAScoreOfItsOwn) {
+TEST(ScoreStore, PostprocessingGivesASeparateScore) {
   const Scored scored;
   EXPECT_EQ(scored.score({"--postprocess", "none"}).code, 0);
   EXPECT_EQ(scored.score({"--metric", "exact_match", "--postprocess", "none"}).code, 0);
@@ -132,7 +132,7 @@ TEST(ScoreStore, ATableMayNameAMetric) {
   EXPECT_EQ(report.out.find("[paper 12.50, "), std::string::npos) << report.out;
 }
 
-TEST(ScoreStore, SaysWhatDiffersAndKeepsIt) {
+TEST(ScoreStore, ReportsDifferencesAndKeepsStoredScores) {
   const Scored scored;
   const auto before = scores_of(scored.db, "qa_f1");
   execute(scored.db, "UPDATE score SET value = 0.125 WHERE turn = 0");
@@ -146,7 +146,7 @@ TEST(ScoreStore, SaysWhatDiffersAndKeepsIt) {
   EXPECT_EQ(scores_of(scored.db, "qa_f1"), before);
 }
 
-TEST(ScoreStore, NamesWhatAMetricCannotScore) {
+TEST(ScoreStore, NamesTurnsThatAMetricCannotScore) {
   const Scored scored;
   const Finished run = scored.score({"--metric", "longbench_write_length"});
   EXPECT_EQ(run.code, 1);

@@ -45,7 +45,7 @@ Malformed published(const char* name, const char* csv, const char* expected) {
           expected};
 }
 
-TEST(MalformedManifest, GoodOnesArePlanned) {
+TEST(MalformedManifest, ValidManifestsArePlanned) {
   const TemporaryDirectory d;
   EXPECT_EQ(run_program(plan_of(d, good_manifest().dump())).code, 0);
   const Malformed good = published(
@@ -202,7 +202,7 @@ TEST(MalformedManifest, Refused) {
 }
 
 // tiny has four layers of heads with 32 dimensions.
-TEST(MalformedManifest, MethodsThatTheModelHasNoRoomFor) {
+TEST(MalformedManifest, MethodsBeyondTheModelsShapeAreRejected) {
   const Malformed cases[] = {
       value("parts of keys", "/methods", {"full", "pqcache:m=3"},
             "m.json: /methods/1: tiny: pqcache: m: found 3 parts, expected a divisor of the 32 "

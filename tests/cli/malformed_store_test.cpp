@@ -158,7 +158,7 @@ TEST(MalformedStore, Contents) {
   expect_refusals(cases);
 }
 
-TEST(MalformedStore, RunsIntoOtherFiles) {
+TEST(MalformedStore, RunDoesNotOverwriteOtherFiles) {
   const Malformed cases[] = {
       run_into("another program's tables", "CREATE TABLE t(x); INSERT INTO t VALUES (1)",
                "other.db: found an SQLite file of another program"),

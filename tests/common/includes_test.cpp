@@ -72,7 +72,7 @@ std::vector<std::string> faults_of(const Floors& floors, const std::string& file
   return out;
 }
 
-TEST(Includes, GoDownTheFloorsOfTheArchitecturePage) {
+TEST(Includes, FollowTheLevelsOfTheArchitecturePage) {
   const fs::path root = TURNBENCH_SOURCE_DIR;
   const Floors floors = floors_of(read_file(root / "docs/architecture.md"));
   ASSERT_GE(floors.size(), 17u);
@@ -103,7 +103,7 @@ TEST(Includes, PartsOfMethodsIncludeNoMethod) {
   }
 }
 
-TEST(Includes, OneThatGoesUpOrSidewaysIsFound) {
+TEST(Includes, UpwardAndSidewaysIncludesAreDetected) {
   const Floors floors =
       floors_of("| 2 | `upper/` | x |\n| 1 | `left/`, `right/` | x |\n| 0 | `left/deep/` | x |\n");
   ASSERT_EQ(floors.size(), 4u);

@@ -71,7 +71,7 @@ void expect_at_most(const Cost& got, const Cost& most) {
   }
 }
 
-TEST(StepCosts, AreNoMoreThanTheyWere) {
+TEST(StepCosts, DoNotExceedTheRecordedCosts) {
   std::cout << test::table_head();
   for (const Bound& b : kBounds) {
     SCOPED_TRACE(b.method);
@@ -100,7 +100,7 @@ std::vector<std::string> evicting_behind_prompts() {
 }
 
 // Their steps are those of full attention over fewer tokens.
-TEST(StepCosts, OfEvictionsBehindPromptsAreThoseOfFull) {
+TEST(StepCosts, OfPromptEvictionsEqualFull) {
   const auto counts_of = [](Cost c) {  // bytes are those of page tables, which differ with sets
     c.up_bytes = c.down_bytes = 0;
     return c;

@@ -53,7 +53,7 @@ TEST_F(EmulatedDevices, CountTheirOwnMemory) {
   EXPECT_EQ(free_bytes(1), second);
 }
 
-TEST_F(EmulatedDevices, RunWhatTheirStreamsAreAsked) {
+TEST_F(EmulatedDevices, RunTheWorkOfTheirStreams) {
   test::PinnedVector<int> out(1);
   Context second(1);
   cudaLaunchConfig_t config = {};

@@ -59,7 +59,7 @@ TEST(Custom, FieldsCanBeRenamed) {
   EXPECT_EQ(dialogues[0].turns[1].position, Position::kBegin);
 }
 
-TEST(Custom, ReferencesMayBeNoAnswers) {
+TEST(Custom, ReferencesNeedNotBeAnswers) {
   const auto dialogues = read(R"({"question": "q?", "references": "100", "has_gold": false})");
   EXPECT_EQ(gold_answer_text(dialogues.at(0).turns.at(0)), "");
   const auto again = read(to_json_line(dialogues[0]));

@@ -29,7 +29,7 @@ Dialogue sample() {
       .id = "d-1", .dataset = "made-up", .task = "qa", .metric = "qa_f1", .turns = {first, second}};
 }
 
-TEST(DialogueIo, TheLineIsAsTheCommandLineDocumentsIt) {
+TEST(DialogueIo, LineEqualsTheDocumentedFormat) {
   Dialogue dialogue = sample();
   dialogue.turns.pop_back();
   EXPECT_EQ(to_json_line(dialogue),
@@ -72,7 +72,7 @@ struct BadLine {
   const char* expected;  ///< a part of the message
 };
 
-TEST(DialogueIo, RefusesWhatDoesNotFit) {
+TEST(DialogueIo, RejectsInvalidDialogues) {
   const std::vector<BadLine> table = {
       {"no id", "/id", nullptr, ": /: found no key \"id\""},
       {"number as id", "/id", "3", "/id: found 3, expected a string"},

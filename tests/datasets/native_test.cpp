@@ -343,7 +343,7 @@ TEST(ShareGpt, ClassesByTurns) {
             "F: found no chat with 51 to 100 questions and answers, expected one");
 }
 
-TEST(ShareGpt, AChatEndsWhereTheOrderBreaks) {
+TEST(ShareGpt, ChatEndsIfSpeakersDoNotAlternate) {
   const test::TemporaryDirectory directory;
   const fs::path file = directory.write(
       "c.jsonl",

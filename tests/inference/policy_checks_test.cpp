@@ -108,7 +108,7 @@ TEST_F(PolicyChecks, KeptSlots) {
       << "behind a step of the answer";
 }
 
-TEST_F(PolicyChecks, EvictionsThatWereNotAnnounced) {
+TEST_F(PolicyChecks, RejectUndeclaredEvictions) {
   auto unequal = std::make_unique<KeepAsTold>(Lists{{0, 1, 69}, {3}}, false, false);
   unequal->says_unequal = false;
   Policies policies;
@@ -120,7 +120,7 @@ TEST_F(PolicyChecks, EvictionsThatWereNotAnnounced) {
 
 // What a selection needs of the eviction beside it is asked where the policies meet, before any
 // token is computed.
-TEST_F(PolicyChecks, EvictionsThatASelectionDoesNotBear) {
+TEST_F(PolicyChecks, RejectEvictionsIncompatibleWithTheSelection) {
   struct NeedsMuch : ReadAsTold {
     NeedsMuch(bool equal, bool whole) : ReadAsTold({}), equal(equal), whole(whole) {}
     std::unique_ptr<SelectionPolicy> clone() const override {
@@ -159,7 +159,7 @@ TEST_F(PolicyChecks, EvictionsThatASelectionDoesNotBear) {
   EXPECT_EQ(whole.sequence.tokens.size(), prompt.size() + 1);
 }
 
-TEST_F(PolicyChecks, ShiftedSetsAreOfOneSize) {
+TEST_F(PolicyChecks, ShiftedSetsHaveEqualSizes) {
   EXPECT_EQ(said_of_keeping({{0, 1}, {0, 1}}, false, true),
             "made-up: eviction at layer 1: found a set of 2 tokens, expected 70 as in every other "
             "set of every layer, because positions shift");
@@ -184,7 +184,7 @@ TEST_F(PolicyChecks, SlotsRead) {
   EXPECT_EQ(said_of_reading({{}, good}), first + "no slot" + current);
 }
 
-TEST_F(PolicyChecks, WhatIsBlended) {
+TEST_F(PolicyChecks, CheckBlendedVectors) {
   struct BlendAsTold : SelectionPolicy {
     explicit BlendAsTold(const Blend& blend) : blend(blend) {}
     std::unique_ptr<SelectionPolicy> clone() const override {

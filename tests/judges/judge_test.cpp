@@ -102,7 +102,7 @@ TEST(Judge, StoresRepliesAndReportsTheirMean) {
   EXPECT_EQ(judged.server.requests().size(), 24u + kAnswers);
 }
 
-TEST(Judge, ThePromptHoldsTheConversation) {
+TEST(Judge, PromptContainsTheConversation) {
   const Judged judged(says(overall(5)));
   ASSERT_EQ(judged.run().code, 0);
   const Server::Request request = judged.server.requests()[0];
@@ -115,7 +115,7 @@ TEST(Judge, ThePromptHoldsTheConversation) {
   EXPECT_LT(reply, prompt.size());
 }
 
-TEST(Judge, GoldAnswersAreThoseThatTheModelRead) {
+TEST(Judge, PromptContainsTheGoldAnswersThatTheModelRead) {
   const Judged judged(says(overall(5)));
   execute(judged.db,
           "UPDATE cell SET answers = 'gold'; UPDATE dialogue SET json = json_set(json, "
@@ -127,7 +127,7 @@ TEST(Judge, GoldAnswersAreThoseThatTheModelRead) {
   }
 }
 
-TEST(Judge, TheKeyIsInTheHeaderAndNowhereElse) {
+TEST(Judge, KeyIsInTheHeaderOnly) {
   // A server that repeats what it was sent, as a reply and as an error.
   const Judged judged([](const Server::Request& r) {
     const std::string sent = r.header("Authorization");
@@ -146,7 +146,7 @@ TEST(Judge, TheKeyIsInTheHeaderAndNowhereElse) {
   EXPECT_EQ(judged.count_of("judgement WHERE reply LIKE '%Bearer [key]%'"), kAnswers);
 }
 
-TEST(Judge, FailedRequestsAreAskedAgain) {
+TEST(Judge, RepeatsFailedRequests) {
   const Judged judged([](const Server::Request& r) {
     const bool broken = r.number < 12 && r.number % 4 != 0;
     return Server::Response{broken ? http(500, "busy") : completion(overall(7)), {}};
@@ -171,7 +171,7 @@ TEST(Judge, FailedRequestsAreAskedAgain) {
 
 // Of a dialogue whose last turn alone was asked: one question to the judge, and the rounds before
 // it with the answers that they had.
-TEST(Judge, SeesTheHistoryOfADenseRun) {
+TEST(Judge, PromptContainsTheHistoryOfADenseRun) {
   const TemporaryDirectory directory;
   const std::string db = directory.path("dense.db"), manifest = directory.write("dense.json", R"({
     "name": "dense", "models": ["tiny"], "methods": ["round:lw=2"], "history": "dense",
@@ -193,7 +193,7 @@ TEST(Judge, SeesTheHistoryOfADenseRun) {
   EXPECT_EQ(answers, 2u) << body;
 }
 
-TEST(Judge, RepliesThatCannotBeReadAreAFailure) {
+TEST(Judge, OnlyUnreadableRepliesAreAnError) {
   const Judged judged(says("no idea"));
   const Finished run = judged.run();
   EXPECT_EQ(run.code, 1);
@@ -216,7 +216,7 @@ TEST(Judge, RepliesThatCannotBeReadAreAFailure) {
   EXPECT_NE(report.err.find("(8 of 8 judgements by m@"), std::string::npos) << report.err;
 }
 
-TEST(Judge, ReportsCountJudgementsThatCouldNotBeRead) {
+TEST(Judge, ReportsCountUnreadableJudgements) {
   const Judged judged([](const Server::Request& r) {
     return Server::Response{completion(r.number < 3 ? "I cannot say" : overall(6)), {}};
   });
@@ -247,7 +247,7 @@ TEST(Judge, ConnectionRefusedEndsTheRunWithOneLine) {
   EXPECT_LT(seconds_since(start), 10) << "not all retries of all answers";
 }
 
-TEST(Judge, AClosedDoorEndsItAtOnce) {
+TEST(Judge, Http401AbortsTheRun) {
   const Judged judged([](const Server::Request&) {
     return Server::Response{http(401, "who are you"), {}};
   });
@@ -260,7 +260,7 @@ TEST(Judge, AClosedDoorEndsItAtOnce) {
   EXPECT_EQ(judged.count_of("judgement"), 0);
 }
 
-TEST(Judge, AnInterruptedRunGoesOn) {
+TEST(Judge, ResumesAnInterruptedRun) {
   const Judged judged([](const Server::Request&) {
     return Server::Response{completion(overall(5)), std::chrono::milliseconds(100)};
   });
@@ -311,7 +311,7 @@ TEST(Judge, TwoJudgesAreKeptApart) {
   EXPECT_EQ(run_program(named).json(), second.json()[0]);
 }
 
-TEST(Judge, ADamagedDialogueIsNotAskedAbout) {
+TEST(Judge, SkipsADamagedDialogue) {
   const Judged judged(says(overall(5)));
   execute(judged.db, "UPDATE dialogue SET json = json_remove(json, '$.turns[1]')");
   const Finished run = judged.run();
@@ -322,7 +322,7 @@ TEST(Judge, ADamagedDialogueIsNotAskedAbout) {
   EXPECT_EQ(judged.count_of("judgement"), 0);
 }
 
-TEST(Judge, OlderStoresAreBroughtUpToDate) {
+TEST(Judge, MigratesOlderStores) {
   const Judged judged(says(overall(5)));
   execute(judged.db,
           "DROP TABLE ledger; DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP "
@@ -335,7 +335,7 @@ TEST(Judge, OlderStoresAreBroughtUpToDate) {
   EXPECT_EQ(judged.count_of("judgement"), 8);
 }
 
-TEST(Judge, RefusesBadUsage) {
+TEST(Judge, RejectsBadUsage) {
   const auto judge = [](const TemporaryDirectory& d, const Arguments& more) {
     Arguments out = {"judge", d.write("s.db", small_store())};
     out.insert(out.end(), more.begin(), more.end());

@@ -74,7 +74,7 @@ TEST(Comparability, DefaultsOfTheSameNameDiffer) {
             Lines{"window: 32 in snapkv, adakv; 8 in pyramidkv, sablock"});
 }
 
-TEST(Comparability, LabelsStandForPartsOfAFamily) {
+TEST(Comparability, LabelsNamePartsOfAFamily) {
   EXPECT_EQ(Table()
                 .add("snapkv:budget=512")
                 .add("snapkv:budget=512,window=8")
@@ -84,7 +84,7 @@ TEST(Comparability, LabelsStandForPartsOfAFamily) {
 }
 
 // A sweep of one method says by its labels what it varies.
-TEST(Comparability, OfOneFamilyIsWhatLabelsHide) {
+TEST(Comparability, ReportsSettingsThatLabelsOfAFamilyHide) {
   EXPECT_EQ(Table().add("snapkv:budget=64").add("snapkv:budget=128,window=8").lines(), Lines());
   EXPECT_EQ(Table().add("a = snapkv:budget=64").add("b = snapkv:budget=64,window=8").lines(),
             Lines{"window: 32 in a; 8 in b"});
@@ -120,7 +120,7 @@ TEST(Comparability, MethodsWithoutPoolingAreNamed) {
             Lines{"pooling of scores: max in snapkv; none in sablock"});
 }
 
-TEST(Comparability, OtherThingsOfTheSameNameAreNot) {
+TEST(Comparability, DoesNotCompareOtherParametersOfTheSameName) {
   EXPECT_EQ(Table().add("clusterkv:budget=100").add("sentencekv:budget=100").lines("window"),
             Lines());
   EXPECT_EQ(
@@ -176,7 +176,7 @@ TEST(Comparability, DeviceCachesDiffer) {
   EXPECT_EQ(same.lines("device cache of a KV head and layer"), Lines());
 }
 
-TEST(Comparability, OneMethodsValuesStandTogether) {
+TEST(Comparability, GroupsTheValuesOfOneMethod) {
   const Table table = Table().add("full").add("snapkv:budget=64").add("pyramidkv:budget=64");
   const std::string text = comparability_of(table.remarks(), {table.cell(2)});
   EXPECT_TRUE(text.starts_with("window: 8; budget counts: \"")) << text;

@@ -36,7 +36,7 @@ class OffloadManifest : public testing::Test {
   std::string db_ = directory_.path("a.db");
 };
 
-TEST_F(OffloadManifest, RecordsWhatMovedAndHowLong) {
+TEST_F(OffloadManifest, RecordsTransfersAndTimes) {
   const Finished first = run(offload_manifest());
   ASSERT_EQ(first.code, 0) << first.err;
   for (const char* title : {"time to the second token", "that were on the device",
@@ -82,7 +82,7 @@ TEST_F(OffloadManifest, RecordsWhatMovedAndHowLong) {
 }
 
 // An eviction that leaves answers alone leaves the device cache of a selection alone, too.
-TEST_F(OffloadManifest, CachesWorkBesideAnEviction) {
+TEST_F(OffloadManifest, DeviceCachesWorkWithAnEviction) {
   const std::string cache = ",placement=host,cache_tokens=256,cache_block=16,cache_rule=lfu";
   const Json manifest = {
       {"name", "m"},
@@ -121,7 +121,7 @@ TEST_F(OffloadManifest, CountsWithoutIsolation) {
 }
 
 // What a run would refuse, before it: the same words, after the file and the place.
-TEST_F(OffloadManifest, PlanRefusesWhatDoesNotGoTogether) {
+TEST_F(OffloadManifest, PlanRejectsInvalidCombinations) {
   Json manifest = offload_manifest();
   manifest.erase("tables");
   const auto refused = [&](const std::string& method, const std::string& expected) {
@@ -158,7 +158,7 @@ TEST_F(OffloadManifest, PlanRefusesWhatDoesNotGoTogether) {
   refused("h2o:budget=64+shadowkv", "");
 }
 
-TEST_F(OffloadManifest, RefusesWhatHasNoMeaning) {
+TEST_F(OffloadManifest, RejectsMeaninglessSettings) {
   const auto refused = [&](const char* key, const Json& value, const char* expected) {
     Json manifest = offload_manifest();
     manifest[key] = value;

@@ -54,7 +54,7 @@ std::string labels(const Tokenizer& tokenizer, const RenderedTurn& turn) {
   return out;
 }
 
-TEST(Prompt, LabelsSayWhereATemplatePutsThePieces) {
+TEST(Prompt, LabelsLocateThePiecesInATemplate) {
   const Tokenizer tokenizer = small_tokenizer();
   const auto text = [&](const std::string& jinja, int turn, const std::string& system = "") {
     const ChatTemplate chat = template_of(jinja);
@@ -76,7 +76,7 @@ TEST(Prompt, LabelsSayWhereATemplatePutsThePieces) {
 }
 
 // As Mistral's templates do.
-TEST(Prompt, ASystemPromptThatMovesServesOneTurn) {
+TEST(Prompt, MovingSystemPromptAllowsOneTurnOnly) {
   const Tokenizer tokenizer = small_tokenizer();
   const ChatTemplate chat = template_of(
       "{% set system = messages[0].content + ': ' %}{% for m in messages[1:] %}"
@@ -110,7 +110,7 @@ TEST(Prompt, SpansAreTheLabelsOfTokens) {
             "<|begin_of_text|>Both.");  // which no cue begins
 }
 
-TEST(Prompt, AnswersEndAtWhatATemplateWritesBehindThem) {
+TEST(Prompt, AnswersEndAtTheTemplatesTextAfterThem) {
   const Tokenizer tiny =
       Tokenizer::from_json(embedded::tokenizer(), embedded::tokenizer_config(), "tiny");
   const Tokenizer small = small_tokenizer();

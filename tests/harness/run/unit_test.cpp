@@ -103,7 +103,7 @@ TEST(Sharing, NeverChangesAResult) {
 
 // A cell that runs by itself for its times prefills the whole dialogue at each turn, and yet plans
 // the turn's own rows alone: the earlier ones keep what their turns planned.
-TEST(Sharing, CellsThatAreTimedGiveTheSame) {
+TEST(Sharing, TimedCellsHaveTheSameResults) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(2);
   Cells all;
@@ -149,7 +149,7 @@ TEST(Sharing, CellsThatAreTimedGiveTheSame) {
 }
 
 // Ten methods cost one prefill, and gold answers let later turns go on from it.
-TEST(Sharing, SavesWhatItPromises) {
+TEST(Sharing, SavesPrefills) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(1);
   Cells cells;
@@ -254,7 +254,7 @@ TEST(Unit, KeyformersTemperatureRisesUntilTheAnswersLimit) {
 }
 
 // Units that run at the same time end one after the other, so that each can be stored at its end.
-TEST(Unit, EachIsHandedOverWhenItEnds) {
+TEST(Unit, EachIsDeliveredWhenItEnds) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(12);
   Cells cells;
@@ -322,7 +322,7 @@ TEST(Unit, CompressOnceEvictsOnce) {
 }
 
 // A cell that fails is recorded with its reason, in all its turns; the others are what they were.
-TEST(Unit, FailuresStandAlone) {
+TEST(Unit, FailuresAffectOneCellOnly) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(2);
   Cells good, all;
@@ -353,7 +353,7 @@ TEST(Unit, FailuresStandAlone) {
 }
 
 // What does not fit is recorded as out of memory; a shorter dialogue beside it runs.
-TEST(Unit, MemoryIsRefusedCellByCell) {
+TEST(Unit, MemoryLimitAppliesPerCell) {
   const SmallWorld world;
   std::vector<Dialogue> dialogues = short_dialogues(1, 60);
   dialogues.push_back(short_dialogues(2, 1500)[1]);
