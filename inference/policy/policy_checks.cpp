@@ -22,7 +22,7 @@ void check_ascending(std::span<const std::int32_t> values, std::int32_t end, con
   for (std::int32_t x : values) {
     if (x <= last || x >= end) {
       throw runtime_error("{}: found {} {}{}, expected ascending {}s from 0 to {}", where(), what,
-                          x, last < 0 ? "" : fmt::format(" behind {}", last), what, end - 1);
+                          x, last < 0 ? "" : fmt::format(" after {}", last), what, end - 1);
     }
     last = x;
   }

@@ -87,7 +87,7 @@ TEST(StepCosts, DoNotExceedTheRecordedCosts) {
 }
 
 /// The methods that only evict, and only at the end of a prompt.
-std::vector<std::string> evicting_behind_prompts() {
+std::vector<std::string> evicting_after_prompts() {
   std::vector<std::string> out = {"h2o:budget=24,mode=prefill",
                                   "streamingllm:budget=24,rolling=false"};
   for (const MethodInfo& info : all_methods()) {
@@ -106,7 +106,7 @@ TEST(StepCosts, OfPromptEvictionsEqualFull) {
     return c;
   };
   const StepCost full = test::step_cost("full");
-  const std::vector<std::string> methods = evicting_behind_prompts();
+  const std::vector<std::string> methods = evicting_after_prompts();
   EXPECT_GE(methods.size(), 8u);
   for (const std::string& method : methods) {
     SCOPED_TRACE(method);

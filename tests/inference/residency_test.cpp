@@ -640,7 +640,7 @@ TEST(Residency, RejectsRequestsBeyondCapacity) {
       "found slot 9 of KV set 0, expected pinned slots or those from 0 to 8, which are on the "
       "host");
   EXPECT_EQ(message(previous, {{2, 2}, {}}, {9, 9}),
-            "found slot 2 behind 2 of KV set 0, expected ascending slots");
+            "found slot 2 after 2 of KV set 0, expected ascending slots");
   EXPECT_EQ(message(previous, {{2}}, {9, 9}),
             "found 1 lists and sizes of 2 KV sets, expected 2 and 2");
 }

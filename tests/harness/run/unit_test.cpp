@@ -262,7 +262,7 @@ TEST(Unit, EachIsDeliveredWhenItEnds) {
   const auto backend = make_cpu_backend(1);
   Engine engine(world.model, *backend, {});
   std::size_t begun = 0, ended = 0, at_once = 0;
-  std::vector<std::size_t> begun_at_end;
+  std::vector<std::size_t> begun_when_ended;
   std::vector<Record> records;
   run_units(
       engine, world.renderer, {.max_prompt_tokens = 4000, .max_new_tokens = 8},
@@ -273,14 +273,14 @@ TEST(Unit, EachIsDeliveredWhenItEnds) {
       },
       [&](const WorkUnit& unit, UnitResult result) {
         ++ended;
-        begun_at_end.push_back(begun);
+        begun_when_ended.push_back(begun);
         for (const Record& r : result.records) EXPECT_EQ(r.dialogue, unit.dialogue->id);
         EXPECT_EQ(result.records.size(), cells.cells.size() * unit.dialogue->turns.size());
         records.insert(records.end(), result.records.begin(), result.records.end());
       });
-  ASSERT_EQ(begun_at_end.size(), dialogues.size());
-  EXPECT_LE(begun_at_end[0], kMaxConcurrentUnits + 1) << "one more is known, and waits";
-  EXPECT_LT(begun_at_end[3], dialogues.size()) << "not all at the end";
+  ASSERT_EQ(begun_when_ended.size(), dialogues.size());
+  EXPECT_LE(begun_when_ended[0], kMaxConcurrentUnits + 1) << "one more is known, and waits";
+  EXPECT_LT(begun_when_ended[3], dialogues.size()) << "not all at the end";
   EXPECT_GE(at_once, 2u) << "several fill the decode steps";
   EXPECT_LE(at_once, kMaxConcurrentUnits + 1);
   std::vector<WorkUnit> units;
