@@ -111,7 +111,7 @@ void fit_costs(const FitOptions& o, bool json) {
   if (!(costs.cluster_token > 0)) {
     throw runtime_error(
         "--tokens: found times of clustering that do not grow with the tokens of {}, expected "
-        "longer lengths, whose differences stand out from the noise",
+        "longer lengths, with differences above the noise",
         o.tokens);
   }
   write_file(o.out, costs.json());

@@ -68,7 +68,7 @@ void refuse_misplaced(const Fields& fields, bool in_turn) {
   for (const std::string_view ours : known_fields()) {
     const std::string name(ours);
     if (is_of_dialogue(ours) != in_turn || !fields.has(name)) continue;
-    fields.at(name).fail(in_turn ? "it beside \"turns\", since it is of the dialogue"
+    fields.at(name).fail(in_turn ? "it next to \"turns\", as a key of the dialogue"
                                  : "it in each of the \"turns\"");
   }
 }

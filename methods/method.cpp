@@ -372,9 +372,8 @@ void Method::require_useful_parts(const std::string& where) const {
                         label_);
   }
   if (parts_.size() > 1 && names.contains("full")) {
-    throw input_error(
-        "{}: found full beside others in \"{}\", expected it alone: it decides nothing", where,
-        label_);
+    throw input_error("{}: found full with others in \"{}\", expected it alone: it decides nothing",
+                      where, label_);
   }
   if (placement_.host) return;
   const auto& declared = placement_parameters();

@@ -247,7 +247,7 @@ void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
       json.at("link_gbps").fail("a number of 1e9 bytes/s from 0.001 to 1e6");
   }
   if (json.has("fidelity")) {
-    if (m.isolated) json.at("fidelity").fail("none beside " + std::string(isolated));
+    if (m.isolated) json.at("fidelity").fail("none with " + std::string(isolated));
     if (m.methods.empty() && use == ManifestUse::kRun)
       json.at("fidelity").fail("at least one method: probes have no fidelity");
     m.fidelity = parse_enum<Along>(json.at("fidelity"), {Along::kFull, Along::kGold});
@@ -277,7 +277,7 @@ void check_histories(const JsonView& json, const Manifest& m) {
       if (*keeps == keeps_cache(history)) continue;
       throw input_error(
           "{}: /history: found {} with the method {}, expected {}, as its own mode of later turns "
-          "says",
+          "requires",
           json.source(), name_of(history), printable(method.label()),
           *keeps ? "compress_once or recompress" : "reprefill or dense");
     }

@@ -121,7 +121,7 @@ void PolicyCheck::keep(const KeepSets& kept, std::span<const KvHeadCache> sets,
   for (const auto& list : kept.slots) {
     if (list.size() == kept.slots.front().size()) continue;
     throw runtime_error(
-        "{}: found sets of {} and {} tokens, expected equally many, as keeps_unequal_sets says",
+        "{}: found sets of {} and {} tokens, expected equally many, as keeps_unequal_sets declares",
         where("eviction"), kept.slots.front().size(), list.size());
   }
 }

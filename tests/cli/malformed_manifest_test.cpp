@@ -120,8 +120,8 @@ TEST(MalformedManifest, Refused) {
             "found minference and infllm in \"minference+infllm\", which both decide the prefill"),
       value("a method twice in one entry", "/methods/0", "full+full",
             "found full twice in \"full+full\", expected it once"),
-      value("a method that decides nothing beside another", "/methods/0", "full+snapkv:budget=64",
-            "found full beside others in \"full+snapkv:budget=64\", expected it alone"),
+      value("a method that decides nothing with another", "/methods/0", "full+snapkv:budget=64",
+            "found full with others in \"full+snapkv:budget=64\", expected it alone"),
       value("the same method in other words", "/methods",
             {"snapkv:budget=0.2", "full", "snapkv:budget=1/5"},
             "m.json: /methods/2: found \"snapkv:budget=1/5\", expected each method once: it is "

@@ -149,7 +149,7 @@ TEST(MalformedStore, Contents) {
          return {"report", d.write("s.db", small_store()), "--long"};
        },
        "--long: found the format md, expected"},
-      {"--json beside another format",
+      {"--json with another format",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"report", d.write("s.db", small_store()), "--json", "--format", "csv"};
        },

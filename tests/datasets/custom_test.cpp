@@ -93,7 +93,7 @@ TEST(Custom, RefusesFieldsOfTheOtherLevel) {
   const std::string message =
       refusal(R"({"turns": [{"question": "q?", "references": "a", "metric": "exact_match"}]})");
   EXPECT_NE(message.find("/turns/0/metric: found"), std::string::npos) << message;
-  EXPECT_NE(message.find("expected it beside \"turns\""), std::string::npos) << message;
+  EXPECT_NE(message.find("expected it next to \"turns\""), std::string::npos) << message;
   EXPECT_EQ(read(R"({"metric": "rouge_l", )" + turn)[0].metric, "rouge_l");
 }
 

@@ -117,7 +117,7 @@ TEST_F(PolicyChecks, RejectUndeclaredEvictions) {
   policies.eviction = std::move(unequal);
   EXPECT_EQ(error_of(std::move(policies)),
             "made-up: eviction at layer 1: found sets of 3 and 1 tokens, expected equally many, as "
-            "keeps_unequal_sets says");
+            "keeps_unequal_sets declares");
 }
 
 // What a selection needs of the eviction beside it is asked where the policies meet, before any

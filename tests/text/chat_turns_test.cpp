@@ -94,7 +94,7 @@ TEST(ChatTurns, EqualTransformersRendering) {
     }
     EXPECT_EQ(ChatRenderer(chat).render(messages_of(one), true).text, one[3].get<std::string>());
     if (one[5].is_null()) {
-      EXPECT_NE(message_of([&] { appended(turns, one[2]); }).find("changes what stands before it"),
+      EXPECT_NE(message_of([&] { appended(turns, one[2]); }).find("changes the text before it"),
                 std::string::npos);
       ++refused;
       continue;
@@ -127,7 +127,7 @@ TEST(ChatTurns, RejectTemplatesThatCannotAppendTurns) {
   EXPECT_EQ(turn_of(all, 1, "hello"), "><hello>");
   EXPECT_EQ(refusal("{{ messages | length }}" + all, 0), "no error");
   EXPECT_EQ(refusal("{{ messages | length }}" + all, 1).substr(0, 54),
-            "chat: found that turn 2 changes what stands before it,");
+            "chat: found that turn 2 changes the text before it,");
   EXPECT_EQ(refusal("{{ messages[-1].content }}", 1),
             "chat: found an earlier answer changed or left out, expected its text as it is");
   EXPECT_EQ(refusal("{{ messages[-1].content | upper }}", 0),

@@ -195,7 +195,7 @@ TEST_F(FidelityManifest, RejectsMeaninglessSettings) {
   };
   refused("fidelity", "own", "/fidelity: found \"own\", expected one of: full, gold");
   refused("fidelity", nullptr, "/tables/0/value: found \"kl\", expected score, or \"fidelity\"");
-  refused("isolated", true, "/fidelity: found \"full\", expected none beside isolated");
+  refused("isolated", true, "/fidelity: found \"full\", expected none with isolated");
 }
 
 }  // namespace
