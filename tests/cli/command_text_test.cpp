@@ -197,9 +197,10 @@ TEST(Dialogues, AcceptTheDepthOfANeedle) {
   EXPECT_NE(paragraph("50"), paragraph("100"));
   EXPECT_EQ(run_program({"dialogues", "--dataset", "needle", "--depth", "101"}).err,
             "turnbench: --depth: found \"101\", expected a number from 0 to 100\n");
-  EXPECT_EQ(run_program({"dialogues", "--dataset", "tiny-fact", "--depth", "1"}).err,
-            "turnbench: tiny-fact: found the depth 1, expected none: it has no one place to "
-            "choose\n");
+  EXPECT_EQ(
+      run_program({"dialogues", "--dataset", "tiny-fact", "--depth", "1"}).err,
+      "turnbench: tiny-fact: found the depth 1, expected none: the dataset has no single place to "
+      "choose\n");
 }
 
 TEST(List, EveryKindAsTextAndJson) {

@@ -223,7 +223,7 @@ TEST(Gsm8k, NumbersWithoutSeparators) {
   EXPECT_EQ(refusal(R"({"question": "q", "answer": "18"})", read),
             "F:1: /answer: found \"18\", expected an answer with \"#### \" and a number");
   EXPECT_EQ(refusal(R"({"question": "q", "answer": "#### many"})", read),
-            "F:1: /answer: found \"#### many\", expected a number behind \"#### \"");
+            "F:1: /answer: found \"#### many\", expected a number after \"#### \"");
   EXPECT_EQ(refusal(R"({"question": " ", "answer": "#### 1"})", read),
             "F:1: /question: found \" \", expected a question");
 }
