@@ -156,7 +156,7 @@ TEST(Judge, RepeatsFailedRequests) {
   EXPECT_NE(first.err.find("failed: "), std::string::npos) << first.err;
   EXPECT_NE(first.err.find("found the status 500 (busy)"), std::string::npos) << first.err;
   EXPECT_EQ(judged.count_of("judgement WHERE status = 'failed' AND reply = 'busy'"), 9);
-  // An answer that lacks a judging has no score yet, and none is made up.
+  // An answer with a missing judgement has no score.
   const std::int64_t scored = judged.count_of("score WHERE metric = 'judge:round-attention'");
   EXPECT_LT(scored, 8);
   const Finished second = judged.run({"--judgements", "2", "--retries", "0"});
