@@ -80,7 +80,7 @@ bench: build
 emulated-counters: setup
 	@$(CONFIGURE) -DTURNBENCH_ALL_TESTS=ON $(CUDA) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target turnbench_costs_tests
-	@$(BUILD)/tests/turnbench_costs_tests --gtest_brief=1 --gtest_filter='*.AreNoMoreThanTheyWere'
+	@$(BUILD)/tests/turnbench_costs_tests --gtest_brief=1 --gtest_filter='*.DoNotExceedTheRecordedCosts'
 
 # The dependencies of tests/gpu.sh, for a machine with CUDA and without these packages.
 gpu-deps: setup

@@ -18,7 +18,7 @@ void add_answers_command(CLI::App& app, const CommonOptions& common) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "answers", "Question, references, and every method's answer and score, turn by turn");
+      "answers", "Show questions, references, and every method's answers and scores, turn by turn");
   command->footer(
       "Examples:\n  turnbench answers results.db --format md\n"
       "  turnbench answers results.db --method snapkv --method full --where \"score<50\"\n"
@@ -26,32 +26,32 @@ void add_answers_command(CLI::App& app, const CommonOptions& common) {
       "jsonl has one object for each model, dataset, position, dialogue, turn, history and "
       "answers\n"
       "mode; scores are x100. finish_reason is stop, length (the answer reached its length limit)\n"
-      "or null; md marks such answers with (limit) behind their number of tokens.");
+      "or null; md marks such answers with (limit) after their number of tokens.");
   command->add_option("db", o->db, "store")->required();
-  command->add_option("--experiment", o->request.experiment, "the latest, unless named");
+  command->add_option("--experiment", o->request.experiment, "experiment; default: the latest");
   command
-      ->add_option(
-          "--method", o->request.methods,
-          "only these: a label, a method with its settings, or a name for all its settings")
+      ->add_option("--method", o->request.methods,
+                   "only these methods: a label, a method with its settings, or a method's name "
+                   "(all settings)")
       ->allow_extra_args(false);
-  command->add_option("--dataset", o->request.dataset, "only this one, by its label");
-  command->add_option("--dialogue", o->request.dialogue, "only this one, by its id");
+  command->add_option("--dataset", o->request.dataset, "only this dataset, by its label");
+  command->add_option("--dialogue", o->request.dialogue, "only this dialogue, by its id");
   command->add_option("--position", o->request.position, "only questions at begin, middle or end");
-  command->add_option("--limit", o->request.limit, "questions at most; 0: all")
+  command->add_option("--limit", o->request.limit, "maximum number of questions; 0: all")
       ->transform(whole_number(0, 1'000'000'000));
   command->add_flag("--context", o->request.context,
-                    "with what each turn says beside its question: instruction and paragraphs");
+                    "show each turn's instruction and paragraphs too");
   command
       ->add_option("--where", o->where,
-                   "only turns that an answer shown satisfies: score, turn, prompt_tokens or "
-                   "answer_tokens, then <, <=, >, >=, = or !=, and a number; several: all of them")
+                   "only turns with a shown answer that satisfies this condition: score, turn, "
+                   "prompt_tokens or answer_tokens, then <, <=, >, >=, = or !=, and a number; all "
+                   "of several conditions must hold")
       ->allow_extra_args(false);
   const CLI::Option* format =
       command->add_option("--format", o->format, "jsonl, md")->check(one_of({"jsonl", "md"}));
   command->callback([o, format, &common] {
     if (common.json && format->count() > 0 && o->format != "jsonl") {
-      throw input_error("--json: found --format {} beside it, expected only one of them",
-                        o->format);
+      throw input_error("--json: found --format {} too, expected only one of them", o->format);
     }
     for (const std::string& text : o->where)
       o->request.where.push_back(AnswerCondition::parse(text));

@@ -131,7 +131,7 @@ void print_selection(const std::vector<SelectionRow>& rows, const std::string& m
                backend.description(), layers,
                measured == layers
                    ? ""
-                   : fmt::format(", the first {} measured, the last of these for those behind it",
+                   : fmt::format(", {} measured; the last of these represents the remaining ones",
                                  measured));
     fmt::print("{:<44} {:>7} {:>13} {:>8} {:>10} {:>10} {:>7}\n", "method", "depth", "attention ms",
                "of full", "MB read", "MB moved", "recall");
@@ -223,10 +223,10 @@ void bench(const Options& o, bool json) {
 
 void add_bench_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "bench",
-      "Measure prefill, decoding, requests from prompt to answer, one layer's attention, what "
-      "statistics cost, or how fast decode attention is that selects");
+  CLI::App* command =
+      app.add_subcommand("bench",
+                         "Measure prefill, decoding, complete requests, one layer's attention, the "
+                         "cost of statistics, or decode attention with token selection");
   command->footer(
       "Examples:\n"
       "  turnbench bench prefill --model random:config.json --tokens 512,8192\n"
@@ -242,19 +242,20 @@ void add_bench_command(CLI::App& app, const CommonOptions& common) {
       ->required()
       ->check(one_of({"prefill", "decode", "throughput", "attention", "statistics", "selection"}));
   o->model.add_to(*command);
-  command->add_option("--tokens", o->tokens, "lengths of the prompt: 512,2048");
+  command->add_option("--tokens", o->tokens, "prompt lengths: 512,2048");
   command->add_option("--depth", o->depth,
-                      "decode, selection: made-up tokens in the cache: 0,8192");
-  command->add_option("--new-tokens", o->new_tokens, "throughput: lengths of answers: 64,512");
-  command->add_option("--batch", o->batch, "sequences at the same time: 1,8");
+                      "decode, selection: numbers of synthetic tokens in the cache: 0,8192");
+  command->add_option("--new-tokens", o->new_tokens, "throughput: answer lengths: 64,512");
+  command->add_option("--batch", o->batch, "sequences per batch: 1,8");
   command->add_option("--method", o->methods, "one or more methods, e.g. snapkv:budget=1024")
       ->allow_extra_args(false);
-  command->add_option("--simd", o->simd, "no better instruction set than this: AVX2");
+  command->add_option("--simd", o->simd, "highest SIMD level to use: AVX2");
   command
-      ->add_option("--layers", o->layers,
-                   "selection: measure so many, for models whose cache is large; else all")
+      ->add_option(
+          "--layers", o->layers,
+          "selection: measure only this many layers, for models with a large cache; default: all")
       ->transform(whole_number(1, 1000));
-  command->add_option("--repeats", o->repeats, "measurements of each row")
+  command->add_option("--repeats", o->repeats, "measurements per row")
       ->transform(whole_number(1, 1000));
   command->callback([o, &common] { bench(*o, common.json); });
 }

@@ -82,26 +82,28 @@ void calibrate(const CalibrateOptions& o, bool json) {
 void add_calibrate_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<CalibrateOptions>();
   CLI::App* command = app.add_subcommand(
-      "calibrate", "Search a pattern for each head on a long text: the file that minference reads");
+      "calibrate",
+      "Search a pattern for each head on a long text, and write the file that minference reads");
   command->footer(
       "Example: turnbench calibrate minference --model DIR --text long.txt -o patterns.json\n"
       "then: turnbench generate --model DIR --method minference:config=patterns.json");
   command->add_option("method", o->method, "minference")->required()->check(one_of({"minference"}));
   o->model.add_to(*command);
-  command->add_option("--text", o->text, "file; - is stdin")->required();
-  command->add_option("-o,--output", o->out, "the pattern file")->required();
+  command->add_option("--text", o->text, "text file; - is stdin")->required();
+  command->add_option("-o,--output", o->out, "pattern file to write")->required();
   command
       ->add_option("--objective", o->objective,
-                   "recall: attention mass that a pattern retains; output: outputs that it changes "
-                   "by more than 0.005")
+                   "criterion of the search; recall: attention mass that a pattern retains; "
+                   "output: number of outputs that it changes by more than 0.005")
       ->check(one_of({"recall", "output"}));
   command
-      ->add_option("--first-row", o->first_row,
-                   "first token that counts; the patterns' sizes are made for long prompts")
+      ->add_option(
+          "--first-row", o->first_row,
+          "first row that is evaluated; the sizes of the patterns are meant for long prompts")
       ->transform(whole_number(0, 1 << 24));
   command->add_flag("--keep-types", o->keep_types,
-                    "write windows and blocks as found; otherwise as lines of the same cost, as "
-                    "the published files do");
+                    "write windows and blocks unchanged; otherwise as lines of the same cost, as "
+                    "in the published files");
   command->callback([o, &common] { calibrate(*o, common.json); });
 }
 

@@ -49,10 +49,9 @@ void describe_parameters(const char* title, const std::vector<ParameterInfo>& pa
     fmt::print(
         "    (whole numbers are tokens; with a decimal point, a slash or a % it is a share of the "
         "prompt: 0.2, 1/5, 20%.\n"
-        "    1.0 is as many tokens as the prompt has: tokens of the answer are on top where it "
-        "says "
-        "so above, else they\n"
-        "    take the place of others)\n");
+        "    1.0 is the number of prompt tokens. Answer tokens count, and take the place of "
+        "others, unless the budget above\n"
+        "    excludes them.)\n");
   }
 }
 
@@ -90,12 +89,12 @@ void add_describe_command(CLI::App& app, const CommonOptions& common) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "describe", "A method or probe in full: parameters, defaults, units, paper");
+      "describe", "Describe a method or probe: parameters, defaults, units, paper");
   command->footer("Example: turnbench describe method snapkv");
   command->add_option("what", o->what, "method or probe")
       ->required()
       ->check(one_of({"method", "probe"}));
-  command->add_option("name", o->name, "which; see list methods")->required();
+  command->add_option("name", o->name, "its name; see list methods, list probes")->required();
   command->callback([o, &common] {
     const auto print = [&](const auto& info) {
       if (common.json) {

@@ -241,56 +241,60 @@ void dialogues(const DialogueOptions& o, bool json) {
 
 void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<DialogueOptions>();
-  CLI::App* command =
-      app.add_subcommand("dialogues", "Built dialogues as jsonl, one line a dialogue and position");
+  CLI::App* command = app.add_subcommand(
+      "dialogues", "Build dialogues and print them as jsonl, one line per dialogue and position");
   command->footer(
       "Examples:\n"
       "  turnbench dialogues --dataset mt-hotpotqa --source longbench/ --positions "
       "begin,middle,end --limit 2\n"
       "  turnbench dialogues mine.json --data jsonl=mine.jsonl");
-  CLI::Option* manifest = command->add_option(
-      "manifest,--manifest", o->manifest, "experiment file: one of its datasets, as a run has it");
+  CLI::Option* manifest =
+      command->add_option("manifest,--manifest", o->manifest,
+                          "experiment file; builds one of its datasets as a run does");
   command->add_option("--dataset", o->dataset,
-                      "dataset of the manifest, if it has several; or of the catalog (see list "
-                      "datasets); none with --stats: all of LoopServe's Table 3");
+                      "dataset of the manifest, if it has several, or of the catalog (see list "
+                      "datasets); default with --stats: all of LoopServe's Table 3");
   command
-      ->add_option("--data", o->data, "NAME=DIR: where the manifest's dataset or collection lies")
+      ->add_option("--data", o->data, "NAME=DIR: directory of the manifest's dataset or collection")
       ->allow_extra_args(false)
       ->needs(manifest);
   command->add_option(
       "--positions", o->positions,
-      "begin, middle, end, separated by commas; otherwise the manifest's, or the dataset's own");
-  command->add_option("--limit", o->build.limit, "dialogues; 0: the set's own number")
+      "begin, middle, end, separated by commas; default: the manifest's, or the dataset's own");
+  command->add_option("--limit", o->build.limit, "number of dialogues; 0: the dataset's own")
       ->transform(whole_number(0, 1'000'000'000));
-  command->add_option("--source", o->source, "file or directory of its records, or of essays")
+  command
+      ->add_option("--source", o->source,
+                   "file or directory with the dataset's records, or with essays")
       ->excludes(manifest);
-  command->add_option("--turns", o->build.turns, "0: the set's own")
+  command->add_option("--turns", o->build.turns, "turns per dialogue; 0: the dataset's own")
       ->transform(whole_number(0, 100))
       ->excludes(manifest);
-  command->add_option("--seed", o->build.seed, "of the builder")
+  command->add_option("--seed", o->build.seed, "seed of the builder")
       ->transform(whole_number(0, INT64_MAX))
       ->excludes(manifest);
   command
       ->add_option("--length", o->build.length,
-                   "of generated dialogues, in words and marks; 0: the generator's own")
+                   "length of generated dialogues, in words and marks; 0: the generator's own")
       ->transform(whole_number(0, 10'000'000))
       ->excludes(manifest);
-  command->add_option("--depth", o->build.depth, "of what is hidden, in percent; otherwise drawn")
+  command
+      ->add_option("--depth", o->build.depth,
+                   "position of the hidden text, in percent; default: random")
       ->check(number(0, 100))
       ->excludes(manifest);
   command
       ->add_flag("--official-prompts", o->build.official_prompts,
-                 "LongBench's own, from config/dataset2prompt.json beside the records")
+                 "LongBench's own prompts, from config/dataset2prompt.json next to the records")
       ->excludes(manifest);
-  CLI::Option* stats =
-      command->add_flag("--stats", o->stats,
-                        "turns, mean tokens and metric beside the published ones, instead of the "
-                        "dialogues");
+  CLI::Option* stats = command->add_flag(
+      "--stats", o->stats,
+      "print turns, mean tokens and metric next to the published ones, instead of the dialogues");
   command->add_option("--model", o->model,
-                      "whose tokenizer counts, for --stats, or whose tokens --template writes: "
-                      "otherwise tiny, or for --template the manifest's first");
+                      "model whose tokenizer --stats and --template use; default: tiny, or for "
+                      "--template the manifest's first model");
   CLI::Option* chat = o->conversation.add_template_to(*command);
-  chat->description("each turn also with its prompt under a chat template: auto for the model's, " +
+  chat->description("add each turn's prompt under a chat template: auto for the model's, " +
                     join(chat_template_names(), ", ") + ", or a Jinja file")
       ->excludes(stats);
   const CLI::Option* system = o->conversation.add_system_to(*command)->needs(chat);

@@ -36,7 +36,7 @@ void compare_runs(const DiffOptions& o, bool json, int& exit_code) {
         o.experiments.empty() ? "no --experiment" : "one --experiment");
   }
   if (!o.postprocess.empty() && o.metric.empty())
-    throw input_error("--postprocess: found no --metric, expected it beside");
+    throw input_error("--postprocess: found no --metric, expected it too");
   const Store first = Store::open(o.first);
   std::optional<Store> other;
   if (!o.second.empty()) other = Store::open(o.second);
@@ -54,33 +54,34 @@ void compare_runs(const DiffOptions& o, bool json, int& exit_code) {
 void add_diff_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
   auto o = std::make_shared<DiffOptions>();
   CLI::App* command = app.add_subcommand(
-      "diff", "Where the protocols of two runs part, and which cells differ, by how much");
+      "diff", "Compare two runs: where their protocols differ, and which cells differ by how much");
   command->footer(
       "Examples:\n  turnbench diff before.db after.db --exit-code    # did a change move results?\n"
       "  turnbench diff a.db b.db --experiment quickstart --all\n"
       "  turnbench diff results.db --experiment window-32 --experiment window-8");
   command->add_option("first", o->first, "store of run A")->required();
-  command->add_option("second", o->second, "store of run B; the same, unless named");
+  command->add_option("second", o->second, "store of run B; default: the same store");
   command
       ->add_option("--experiment", o->experiments,
-                   "once: of both stores; twice: of A and of B; otherwise the latest of each store")
+                   "experiment; once: of both stores; twice: of A and of B; default: the latest of "
+                   "each store")
       ->expected(1)
       ->take_all();
-  command->add_option("--metric", o->metric, "scores by another metric, that both stores have");
+  command->add_option("--metric", o->metric,
+                      "compare scores of this metric, which both stores must have");
   command->add_option("--postprocess", o->postprocess,
-                      "of these scores: how answers were cut, or which judge judged them");
+                      "with --metric: post-processing or judge of the scores");
   const CLI::Option* format =
       command->add_option("--format", o->format, "md, or json with all fields and cells")
           ->check(one_of({"md", "json"}));
   command->add_flag("--all", o->all,
-                    "every field in which the protocols differ, not only the first");
+                    "list every field in which the protocols differ, not only the first");
   command->add_flag("--exit-code", o->exit_code,
                     "exit with 1 unless both runs have the same cells and dialogues with the same "
                     "answers, scores and counters");
   command->callback([o, format, &common, &exit_code] {
     if (common.json && format->count() > 0 && o->format != "json")
-      throw input_error("--json: found --format {} beside it, expected only one of them",
-                        o->format);
+      throw input_error("--json: found --format {} too, expected only one of them", o->format);
     compare_runs(*o, common.json || o->format == "json", exit_code);
   });
 }

@@ -105,17 +105,17 @@ void print_doctor(bool json) {
   }
   if (std::getenv("TURNBENCH_MODELS") == nullptr)
     facts.emplace_back("models",
-                       "$TURNBENCH_MODELS is not set: those in the project's models/, or a "
-                       "directory given by --model");
+                       "$TURNBENCH_MODELS is not set: models are found in the project's models/, "
+                       "or given by --model");
   for (const std::string& path : paths(list_data, "data", facts)) {
     const std::string name = fs::path(path).filename().string();
     if (!is_collection(name)) continue;  // other directories
     facts.emplace_back("data " + name, describe_collection(name, path));
   }
   if (std::getenv("TURNBENCH_DATA") == nullptr)
-    facts.emplace_back(
-        "data",
-        "$TURNBENCH_DATA is not set: only generated dialogues, or a directory given by --data");
+    facts.emplace_back("data",
+                       "$TURNBENCH_DATA is not set: dialogues are generated, or their directory is "
+                       "given by --data");
   if (json) {
     OrderedJson out;
     for (const auto& [name, value] : facts) out[name] = value;
@@ -128,8 +128,9 @@ void print_doctor(bool json) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, const CommonOptions& common) {
-  CLI::App* command =
-      app.add_subcommand("doctor", "What this machine offers, and which models and data are found");
+  CLI::App* command = app.add_subcommand(
+      "doctor",
+      "Report the machine's processors and libraries, and the models and data that are found");
   command->footer("Example: turnbench doctor");
   command->callback([&common] { print_doctor(common.json); });
 }

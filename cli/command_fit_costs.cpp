@@ -111,7 +111,7 @@ void fit_costs(const FitOptions& o, bool json) {
   if (!(costs.cluster_token > 0)) {
     throw runtime_error(
         "--tokens: found times of clustering that do not grow with the tokens of {}, expected "
-        "longer lengths, whose differences stand out from the noise",
+        "longer lengths, with differences above the noise",
         o.tokens);
   }
   write_file(o.out, costs.json());
@@ -129,18 +129,18 @@ void fit_costs(const FitOptions& o, bool json) {
 
 void add_fit_costs_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<FitOptions>();
-  CLI::App* command = app.add_subcommand(
-      "fit-costs",
-      "Measure prefill and clustering: the file from which pqcache takes its iterations");
+  CLI::App* command = app.add_subcommand("fit-costs",
+                                         "Measure prefill and clustering, and write the file from "
+                                         "which pqcache derives its iterations");
   command->footer(
       "Example: turnbench fit-costs --model DIR -o costs.json\n"
       "then: turnbench generate --model DIR --method pqcache:max_iter=0,costs=costs.json");
   o->model.add_to(*command);
-  command->add_option("-o,--output", o->out, "the file of coefficients")->required();
-  command->add_option("--tokens", o->tokens, "lengths that are measured, at least three");
-  command->add_option("-m", o->parts, "parts of a key")->transform(whole_number(1, 16));
-  command->add_option("-b", o->bits, "bits of a code")->transform(whole_number(1, 8));
-  command->add_option("--repeats", o->repeats, "measurements of each length")
+  command->add_option("-o,--output", o->out, "file of coefficients to write")->required();
+  command->add_option("--tokens", o->tokens, "prompt lengths to measure, at least three");
+  command->add_option("-m", o->parts, "PQ sub-vectors per key")->transform(whole_number(1, 16));
+  command->add_option("-b", o->bits, "bits per code")->transform(whole_number(1, 8));
+  command->add_option("--repeats", o->repeats, "measurements per length")
       ->transform(whole_number(1, 100));
   command->callback([o, &common] { fit_costs(*o, common.json); });
 }

@@ -104,7 +104,7 @@ void print(const Forgetting& what) {
                printable(line.method), line.held.records, line.cells, line.held.scores,
                line.held.judgements);
   }
-  if (what.shared > 0) fmt::print("{} cells stay: other experiments have them too\n", what.shared);
+  if (what.shared > 0) fmt::print("{} cells are kept: other experiments share them\n", what.shared);
 }
 
 /// The file keeps its size if there is no space for a copy, or while another program reads it.
@@ -145,19 +145,22 @@ void forget(const ForgetOptions& o, const CommonOptions& common) {
 void add_forget_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<ForgetOptions>();
   CLI::App* command = app.add_subcommand(
-      "forget", "Takes results out of a store, after saying what; `run` computes them anew");
+      "forget", "List results of a store and delete them; `run` computes them again");
   command->footer(
-      "Examples:\n  turnbench forget results.db --method snapkv --dry-run\n"
+      "Examples:\n"
+      "  turnbench forget results.db --method snapkv --dry-run\n"
       "  turnbench forget results.db --method snapkv:budget=512   # this setting alone\n"
       "  turnbench forget results.db --experiment first           # with its plan\n"
-      "Scores and judgements go with the answers.  What other experiments have too stays with\n"
-      "--experiment, and goes with --method.");
+      "Scores and judgements are deleted with their answers.  --experiment keeps results that "
+      "other\n"
+      "experiments share; --method deletes them everywhere.");
   command->add_option("db", o->db, "store")->required();
   CLI::Option* method = command->add_option(
       "--method", o->method,
-      "a label, a method with its settings, or a name for all its settings; in all experiments");
-  command->add_option("--experiment", o->experiment, "all of it")->excludes(method);
-  command->add_flag("--dry-run", o->dry_run, "only say what would go");
+      "a label, a method with its settings, or a method's name (all settings); in all experiments");
+  command->add_option("--experiment", o->experiment, "experiment to delete, with its plan")
+      ->excludes(method);
+  command->add_flag("--dry-run", o->dry_run, "only list what would be deleted");
   command->callback([o, &common] { forget(*o, common); });
 }
 

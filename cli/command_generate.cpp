@@ -105,7 +105,7 @@ void warn_of_positions(const Checkpoint& checkpoint, std::size_t prompt, int mos
   } else {
     fmt::print(stderr,
                "{}: the prompt and {:.0f} tokens of the answer fill the model's {:.0f} positions: "
-               "what comes after that may be nonsense\n",
+               "later tokens may be nonsense\n",
                checkpoint.name, positions - first, positions);
   }
 }
@@ -205,12 +205,13 @@ void generate(const GenerateOptions& o, const CommonOptions& common, int& exit_c
 
 void add_generate_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
   auto o = std::make_shared<GenerateOptions>();
-  CLI::App* command = app.add_subcommand("generate", "Answer one prompt under a method");
+  CLI::App* command = app.add_subcommand("generate", "Answer one prompt with a method");
   command->footer(
       "Example: echo 'what is the color of alice?' | turnbench generate --model tiny --chat\n"
-      "The answer is printed as it comes, but with --json. SIGINT ends it: exit code 130.");
+      "The answer is printed while it is generated, except with --json. SIGINT ends it: exit code "
+      "130.");
   o->model.add_to(*command);
-  CLI::Option* prompt = command->add_option("--prompt", o->prompt, "file; otherwise stdin");
+  CLI::Option* prompt = command->add_option("--prompt", o->prompt, "prompt file; default: stdin");
   CLI::Option* chat = command->add_flag(
       "--chat", o->chat, "the prompt is one user message of the model's chat template");
   o->conversation.add_template_to(*command)->needs(chat);
@@ -223,8 +224,9 @@ void add_generate_command(CLI::App& app, const CommonOptions& common, int& exit_
   command->add_option("--max-tokens", o->max_tokens, "length limit of the answer")
       ->transform(whole_number(0, 10'000'000));
   command->add_flag("--ignore-eos", o->ignore_eos, "generate exactly --max-tokens");
-  command->add_option("--temperature", o->temperature, "0: greedy")->check(number(0, 100));
-  command->add_option("--seed", o->seed, "of the sampling and of methods that draw")
+  command->add_option("--temperature", o->temperature, "temperature; 0: greedy")
+      ->check(number(0, 100));
+  command->add_option("--seed", o->seed, "seed of sampling and of methods with random numbers")
       ->transform(whole_number(0, INT64_MAX));
   command->callback([o, ids, &common, &exit_code] {
     o->has_ids = ids->count() > 0;
@@ -240,12 +242,12 @@ void add_logits_command(CLI::App& app) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "logits", "Logits of every position (or the last) of given token ids, as JSON");
+      "logits", "Print the logits of every position (or the last) of given token ids, as JSON");
   command->footer("Example: turnbench logits --model tiny --ids 1,2,3 --last");
   o->model.add_to(*command);
   command->add_option("--ids", o->ids, "token ids: 1,2,3")->required();
-  command->add_option("--method", o->method, "method; only its prefill matters");
-  command->add_flag("--last", o->last, "of the last position only");
+  command->add_option("--method", o->method, "method; only its prefill is used");
+  command->add_flag("--last", o->last, "print the last position only");
   command->callback([o] {
     const Method method = Method::parse(o->method, "--method");
     const std::vector<int> ids = parse_ids(o->ids);
@@ -257,7 +259,7 @@ void add_logits_command(CLI::App& app) {
     const std::vector<float> logits = loaded.engine->prefill({&pass, 1})[0];
     for (float x : logits) {
       if (!std::isfinite(x)) {
-        throw runtime_error("{}: computed the logit {}, which JSON has no word for",
+        throw runtime_error("{}: computed the logit {}, which JSON cannot represent",
                             loaded.checkpoint.name, x);
       }
     }

@@ -53,7 +53,7 @@ void import_predictions(ImportOptions& o, const CommonOptions& common) {
 void add_import_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<ImportOptions>();
   CLI::App* command = app.add_subcommand(
-      "import-predictions", "Scores predictions made elsewhere beside ours, and prints the table");
+      "import-predictions", "Score predictions of other programs, and print the table with both");
   command->footer(
       "Examples:\n"
       "  turnbench import-predictions pred/llama/hotpotqa.jsonl --db results.db --label paper \\\n"
@@ -63,8 +63,10 @@ void add_import_command(CLI::App& app, const CommonOptions& common) {
       "A line is {\"dialogue\", \"turn\", \"answer\"} (ids as `dialogues` prints them, turns from\n"
       "1), or {\"pred\", \"answers\"} as LongBench's pred.py writes it.");
   command->add_option("file", o->request.file, "predictions, jsonl")->required();
-  command->add_option("--db", o->db, "store (SQLite), made if it is not there")->required();
-  command->add_option("--label", o->request.label, "in tables the method is imported:LABEL")
+  command->add_option("--db", o->db, "store (SQLite), created if missing")->required();
+  command
+      ->add_option("--label", o->request.label,
+                   "name of the predictions; in tables the method is imported:LABEL")
       ->required();
   CLI::Option* manifest =
       command->add_option("--manifest", o->manifest, "experiment file whose table shows them");
@@ -75,13 +77,13 @@ void add_import_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("--dataset", o->dataset,
                       "dataset of the manifest or experiment, if it has several; or of the "
                       "catalog: then the experiment is imported-DATASET");
-  command->add_option("--model", o->request.model,
-                      "that was asked; otherwise the manifest's, if it has only one");
   command->add_option(
-      "--position", o->position,
-      "of the questions, where ids do not say: begin, middle, end; otherwise end, or "
-      "where a jsonl file says, if the manifest gives no positions");
-  command->add_option("--data", o->data, "NAME=DIR: where a dataset or collection lies")
+      "--model", o->request.model,
+      "model that made the predictions; default: the manifest's, if it has only one");
+  command->add_option("--position", o->position,
+                      "position of the questions, if ids do not contain it: begin, middle, end; "
+                      "default: end, or the positions of a jsonl file if the manifest gives none");
+  command->add_option("--data", o->data, "NAME=DIR: directory of a dataset or collection")
       ->allow_extra_args(false);
   command->callback([o, &common] { import_predictions(*o, common); });
 }

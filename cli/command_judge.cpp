@@ -32,14 +32,16 @@ std::string key_of(const std::string& variable) {
   }
   for (char c : key) {
     if (c <= ' ' || c >= 127)
-      throw input_error("${}: found a character that no header takes, expected a key", variable);
+      throw input_error("${}: found a character that an HTTP header cannot contain, expected a key",
+                        variable);
   }
   return key;
 }
 
 void print_summary(const JudgeSummary& s, const std::string& metric) {
   const JudgeProgress& p = s.progress;
-  fmt::print(stderr, "{} ({}): {} judgings asked, {} there before, {} unparsed, {} failed\n",
+  fmt::print(stderr,
+             "{} ({}): {} judgements requested, {} already stored, {} unparsed, {} failed\n",
              metric, s.postprocess, p.done, s.stored, p.unparsed, p.failed);
   if (!s.unparsed.empty()) fmt::print(stderr, "unparsed, for example: {}\n", s.unparsed);
   print_problems("failed", s.errors);
@@ -60,19 +62,19 @@ void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
     summary = judge_answers(
         store, rubric, o.options, [&] { return interrupts.any(); },
         [&](const JudgeProgress& p) {
-          line.show({p.done, p.judgings, p.failed, 0, p.seconds});
+          line.show({p.done, p.judgements, p.failed, 0, p.seconds});
         });
   }
   const JudgeProgress& done = summary.progress;
   if (!summary.no_server.empty()) {
     throw runtime_error(
-        "{}: found no server ({}), expected one that answers; {} of {} judgings done",
-        chat_url(o.options.chat.url).display, summary.no_server, done.done, done.judgings);
+        "{}: found no server ({}), expected one that answers; {} of {} judgements done",
+        chat_url(o.options.chat.url).display, summary.no_server, done.done, done.judgements);
   }
   if (!common.quiet) print_summary(summary, rubric.metric());
   if (summary.stopped) {
-    throw runtime_error("{}: stopped with {} of {} judgings done; judge again to go on", o.db,
-                        done.done, done.judgings);
+    throw runtime_error("{}: stopped with {} of {} judgements done; run it again to continue", o.db,
+                        done.done, done.judgements);
   }
   if (!summary.unparsed.empty() && summary.read == 0) {
     throw runtime_error("{}: none of the replies could be read as a score of the rubric {}", o.db,
@@ -97,34 +99,41 @@ void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
 void add_judge_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
   auto o = std::make_shared<JudgeCommand>();
   CLI::App* command = app.add_subcommand(
-      "judge", "Has a language model score stored answers by a rubric, and prints the table");
+      "judge", "Let a language model score stored answers by a rubric, and print the table");
   command->footer(
       "Examples:\n"
       "  turnbench judge results.db --rubric longmemeval --url http://127.0.0.1:8080/v1 --model "
       "qwen\n"
-      "  OPENAI_API_KEY=... turnbench judge results.db --rubric round-attention --judgings 5 \\\n"
+      "  OPENAI_API_KEY=... turnbench judge results.db --rubric round-attention --judgements 5 \\\n"
       "      --url https://api.openai.com/v1 --model gpt-4o\n"
       "  turnbench report results.db --metric judge:round-attention\n"
-      "Only what the store lacks is asked; failed requests are asked again. `list rubrics` names "
-      "them.");
+      "Only missing judgements are requested; failed requests are repeated. Rubrics: `list "
+      "rubrics`.");
   command->add_option("db", o->db, "store")->required();
-  command->add_option("--rubric", o->rubric, "name, or a file NAME.txt of your own")->required();
+  command->add_option("--rubric", o->rubric, "name of a rubric, or a file NAME.txt")->required();
   command
       ->add_option("--url", o->options.chat.url,
                    "base of an OpenAI-compatible endpoint: what precedes /chat/completions")
       ->required();
-  command->add_option("--model", o->options.chat.model, "as the endpoint calls it")->required();
-  command->add_option("--key-env", o->key_env,
-                      "variable that holds the key; otherwise OPENAI_API_KEY, if it is set");
-  command->add_option("--experiment", o->options.experiments, "only these; otherwise all")
+  command->add_option("--model", o->options.chat.model, "the endpoint's name of the model")
+      ->required();
+  command->add_option(
+      "--key-env", o->key_env,
+      "environment variable with the API key; default: OPENAI_API_KEY, if it is set");
+  command
+      ->add_option("--experiment", o->options.experiments, "only these experiments; default: all")
       ->allow_extra_args(false);
-  command->add_option("--judgings", o->options.judgings, "of each answer; their mean counts")
+  command
+      ->add_option("--judgements", o->options.judgements,
+                   "judgements per answer; their mean is the score")
       ->transform(whole_number(1, 1000));
-  command->add_option("--concurrency", o->options.concurrency, "requests at the same time")
+  command->add_option("--concurrency", o->options.concurrency, "concurrent requests")
       ->transform(whole_number(1, 256));
-  command->add_option("--timeout", o->options.chat.timeout, "seconds of one try; otherwise 120")
+  command
+      ->add_option("--timeout", o->options.chat.timeout,
+                   "time limit of an attempt in seconds; default: 120")
       ->check(number(0.001, 86'400));
-  command->add_option("--retries", o->options.chat.retries, "tries after the first; otherwise 5")
+  command->add_option("--retries", o->options.chat.retries, "attempts after the first; default: 5")
       ->transform(whole_number(0, 100));
   command->callback([o, &common, &exit_code] { judge(*o, common, exit_code); });
 }

@@ -88,21 +88,23 @@ void add_ledger_command(CLI::App& app, const CommonOptions& common) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "ledger", "What each step moved between host and device memory, and what it found there");
+      "ledger",
+      "Print each step's transfers between host and device memory, and its cache hits and misses");
   command->footer(
-      "Examples:\n  turnbench ledger results.db > steps.csv\n"
+      "Examples:\n"
+      "  turnbench ledger results.db > steps.csv\n"
       "  turnbench ledger results.db --method pqcache --layers\n"
-      "CSV (with --json an object a line), one line for each step of cells that ran alone "
+      "CSV (with --json one object per line), one line per step of cells that ran alone "
       "(manifest:\n"
       "isolated) with keys and values in host memory; step 0 is the prompt.");
   command->add_option("db", o->db, "store")->required();
-  command->add_option("--experiment", o->experiment, "the latest, unless named");
+  command->add_option("--experiment", o->experiment, "experiment; default: the latest");
   command
-      ->add_option(
-          "--method", o->methods,
-          "only these: a label, a method with its settings, or a name for all its settings")
+      ->add_option("--method", o->methods,
+                   "only these methods: a label, a method with its settings, or a method's name "
+                   "(all settings)")
       ->allow_extra_args(false);
-  command->add_flag("--layers", o->layers, "one line for each step and layer");
+  command->add_flag("--layers", o->layers, "one line per step and layer");
   command->callback([o, &common] {
     const Store store = Store::open(o->db);
     const std::vector<std::string> all = store.experiments();

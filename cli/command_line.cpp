@@ -116,14 +116,12 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& refusal) {
     }
     for (const CLI::Option* other : option->get_needs()) {
       if (option->count() > 0 && other->count() == 0) {
-        return input_error("{}: found no {} beside it, expected it ({})", name, other->get_name(),
-                           help);
+        return input_error("{}: found no {}, expected it too ({})", name, other->get_name(), help);
       }
     }
     for (const CLI::Option* other : option->get_excludes()) {
       if (option->count() > 0 && other->count() > 0) {
-        return input_error("{}: found {} beside it, expected only one of them", name,
-                           other->get_name());
+        return input_error("{}: found {} too, expected only one of them", name, other->get_name());
       }
     }
   }

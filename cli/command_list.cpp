@@ -63,7 +63,7 @@ std::vector<Item> items_of(const std::string& what) {
     for (const std::string& name : rubric_names())
       add(name, (rubrics_directory() / (name + ".txt")).string());
   } else if (what == "models") {
-    add("tiny", "the embedded model: made-up facts, trained for this program");
+    add("tiny", "the embedded model, trained for this program on generated facts");
     for (const std::string& path : list_models()) {
       const std::string name = fs::path(path).filename().string();
       if (path_exists(fs::path(path) / "config.json")) add(name, path);
@@ -89,7 +89,7 @@ std::vector<Item> items_of(const std::string& what) {
 void add_list_command(CLI::App& app, const CommonOptions& common) {
   auto what = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
-      "list", "What there is: models, methods, probes, datasets, metrics, rubrics, experiments");
+      "list", "List models, methods, probes, datasets, metrics, rubrics or experiments");
   command->footer("Example: turnbench list methods --json");
   command
       ->add_option("what", *what,

@@ -113,8 +113,8 @@ class Planning {
 void check(const PlanOptions& o) {
   const bool there = !o.db.empty() && path_exists(o.db);
   if (o.power && !there) {
-    throw input_error("--power: found {}, expected a store with results, which say what varies",
-                      o.db.empty() ? "no --db" : printable(o.db) + " not there");
+    throw input_error("--power: found {}, expected a store with results, whose variation it uses",
+                      o.db.empty() ? "no --db" : printable(o.db) + " not found");
   }
   if (o.power && o.manifests.size() > 1)
     throw input_error("--power: found {} manifests, expected one", o.manifests.size());
@@ -124,7 +124,7 @@ void plan(const PlanOptions& o, const CommonOptions& common) {
   check(o);
   const std::vector<Manifest> manifests = o.from.load(o.manifests);
   if (!o.db.empty() && !path_exists(o.db) && !common.quiet) {
-    fmt::print(stderr, "{}: not there yet: a plan for an empty store\n", printable(o.db));
+    fmt::print(stderr, "{}: does not exist yet: planning for an empty store\n", printable(o.db));
   }
   Planning planning(o);
   PlannedRun total;
@@ -150,24 +150,25 @@ void plan(const PlanOptions& o, const CommonOptions& common) {
 void add_plan_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand(
-      "plan", "What manifests would run: cells, units, tokens, time, memory; stores nothing");
+      "plan", "Show what manifests would run: cells, units, tokens, time, memory; stores nothing");
   command->footer(
-      "Examples:\n  turnbench plan experiments/quickstart.json\n"
+      "Examples:\n"
+      "  turnbench plan experiments/quickstart.json\n"
       "  turnbench plan experiments/*.json --db results.db    # with a total\n"
       "  turnbench plan experiments/quickstart.json --db pilot.db --power 2    # 2 of 100 points\n"
-      "The time follows from what dialogues took that the store has, on machines such as this "
-      "one,\n"
-      "and from a few units that are run now. What it cannot know: how long other answers are, "
-      "how\n"
-      "busy the machine will be, and how long the model takes to load.");
+      "The time is estimated from stored dialogues, on machines such as this one, and from a few "
+      "units\n"
+      "that are run now. Unknown are the lengths of other answers, the load of the machine, and "
+      "the\n"
+      "time to load the model.");
   command->add_option("manifest", o->manifests, "experiment files")->required();
   command->add_option("--db", o->db, "count only what this store lacks");
-  command->add_flag("--no-measure", o->no_measure, "run nothing to measure its time");
+  command->add_flag("--no-measure", o->no_measure, "do not run units to measure their time");
   command
-      ->add_option("--power", o->power,
-                   "with --db: how many dialogues tell a difference of so many points to a table's "
-                   "baseline apart, with a probability of 80%, if differences vary as the stored "
-                   "ones do")
+      ->add_option(
+          "--power", o->power,
+          "with --db: number of dialogues that detect a difference of this many points to a "
+          "table's baseline with a probability of 80%, if differences vary as the stored ones do")
       ->check(score_points());
   o->from.add_to(*command);
   command->callback([o, &common] { plan(*o, common); });

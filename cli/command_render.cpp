@@ -111,15 +111,15 @@ void render(const RenderCommandOptions& o) {
 void add_render_command(CLI::App& app) {
   auto o = std::make_shared<RenderCommandOptions>();
   CLI::App* command = app.add_subcommand(
-      "render", "What a conversation becomes under a chat template: text, ids, spans of ids");
+      "render", "Render a conversation with a chat template: text, ids, spans of ids");
   command->footer(
       "Example: echo '[{\"role\": \"user\", \"content\": \"hello\"}]' | turnbench render --model "
       "tiny -");
   command->add_option("--model", o->model, kTokenizerModelHelp)->required();
-  command->add_option("messages", o->file, "[{\"role\", \"content\"}] as JSON; otherwise stdin");
+  command->add_option("messages", o->file, "[{\"role\", \"content\"}] as JSON; default: stdin");
   o->conversation.add_template_to(*command);
   command->add_flag("--no-generation-prompt", o->no_generation_prompt,
-                    "end behind the last message");
+                    "end after the last message");
   command->callback([o] { render(*o); });
 }
 

@@ -57,9 +57,8 @@ std::string chosen_format(const std::string& asked, const std::string& file) {
   const bool known = std::find(std::begin(kReportFormats), std::end(kReportFormats), asked) !=
                      std::end(kReportFormats);
   if (known && !of_file.empty() && of_file != asked) {
-    throw input_error(
-        "--output: found a name that ends with .{} beside the format {}, expected .{}", of_file,
-        asked, asked);
+    throw input_error("--output: found a name that ends with .{} and the format {}, expected .{}",
+                      of_file, asked, asked);
   }
   return asked;
 }
@@ -72,8 +71,7 @@ void check_output(const ReportOptions& o) {
 
 void check_table(const ReportOptions& o) {
   if (o.table.empty()) return;
-  if (o.render.long_csv)
-    throw input_error("--table: found --long beside it, expected only one of them");
+  if (o.render.long_csv) throw input_error("--table: found --long too, expected only one of them");
   if (o.render.format == "svg")
     throw input_error("--table: found the format svg, expected one that has tables");
 }
@@ -92,7 +90,7 @@ void report(ReportOptions& o, bool quiet) {
   check_table(o);
   o.render.comparison = comparison_of(o);
   if (!o.choice.postprocess.empty() && o.choice.metric.empty())
-    throw input_error("--postprocess: found no --metric, expected it beside");
+    throw input_error("--postprocess: found no --metric, expected it too");
   const Store store = Store::open(o.db);
   const std::vector<std::string> all = store.experiments();
   if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o.db);
@@ -112,47 +110,45 @@ void report(ReportOptions& o, bool quiet) {
 void add_report_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<ReportOptions>();
   CLI::App* command =
-      app.add_subcommand("report", "The tables of an experiment, from the store alone");
+      app.add_subcommand("report", "Print the tables of an experiment, from the store only");
   command->footer(
       "Examples:\n  turnbench report results.db --format html -o results.html\n"
       "  turnbench report results.db --table 2 -o results.csv\n"
       "  turnbench report results.db --metric judge:round-attention\n"
       "  turnbench report results.db --margin 2    # which methods are as good as the baseline?");
   command->add_option("db", o->db, "store")->required();
-  command->add_option("--experiment", o->experiment, "the latest, unless named");
+  command->add_option("--experiment", o->experiment, "experiment; default: the latest");
   command->add_option("--metric", o->choice.metric,
-                      "scores by another metric, that score or judge stored");
+                      "scores of another metric, stored by `score` or `judge`");
   command->add_option("--postprocess", o->choice.postprocess,
-                      "of these scores: how answers were cut, or which judge judged them");
-  const CLI::Option* format =
-      command->add_option("--format", o->render.format,
-                          "md, csv, tex, html, json; svg: the figure; "
-                          "otherwise by the ending of -o, or md. csv is one "
-                          "table after RFC 4180, with LF; its notes go to "
-                          "stderr");
-  command->add_option("--table", o->table,
-                      "only this one, by its number from 1 or its title; csv is one table");
-  command->add_flag("--long", o->render.long_csv, "csv of all cells, one a line");
-  command->add_flag(
-      "--no-formula-guard", o->no_formula_guard,
-      "csv: names as they are; otherwise those that a spreadsheet would compute, such as -2+3, get "
-      "an apostrophe in front");
-  command->add_option("--adjust", o->adjust,
-                      "how p accounts for a table's other differences: maxt (step-down), holm");
+                      "with --metric: post-processing or judge of the scores");
+  const CLI::Option* format = command->add_option(
+      "--format", o->render.format,
+      "md, csv, tex, html, json; svg: the figure; default: by the extension of -o, or md. csv is "
+      "one table as in RFC 4180, with LF; its notes go to stderr");
+  command->add_option(
+      "--table", o->table,
+      "only this table, by its number from 1 or its title; csv is always one table");
+  command->add_flag("--long", o->render.long_csv, "csv of all cells, one per line");
+  command->add_flag("--no-formula-guard", o->no_formula_guard,
+                    "csv: write names unchanged; otherwise those that a spreadsheet would "
+                    "evaluate, such as -2+3, get an apostrophe in front");
+  command->add_option(
+      "--adjust", o->adjust,
+      "adjustment of p for the other differences of the table: maxt (step-down), holm");
   command
       ->add_option("--margin", o->margin,
                    "points within which methods are equivalent: adds the p of two one-sided tests "
                    "to every difference of scores")
       ->check(score_points());
-  command->add_option(
-      "-o,--output", o->output,
-      "file; otherwise stdout. Replaces what report wrote, and no other file: html, "
-      "tex and svg are known by their first lines, md by the caption under its "
-      "tables, csv by its columns, json by its keys");
+  command->add_option("-o,--output", o->output,
+                      "file; default: stdout. Replaces only files that report wrote: html, tex and "
+                      "svg are recognised by their first lines, md by the caption under its "
+                      "tables, csv by its columns, json by its keys");
   command->add_flag("--force", o->force, "with -o: replace any file");
   command->callback([o, format, &common] {
     if (common.json && format->count() > 0 && o->render.format != "json") {
-      throw input_error("--json: found --format {} beside it, expected only one of them",
+      throw input_error("--json: found --format {} too, expected only one of them",
                         printable(o->render.format));
     }
     check_output(*o);

@@ -29,7 +29,7 @@ namespace {
 void renew_scores(Store& store, const std::string& experiment, const Locations& locations) {
   const std::vector<StaleCell> stale = stale_cells(store, experiment);
   if (stale.empty()) return;
-  fmt::print(stderr, "{}: {}; what this run covers of them is computed anew\n", experiment,
+  fmt::print(stderr, "{}: {}; this run recomputes those that it covers\n", experiment,
              describe(stale));
   if (std::none_of(stale.begin(), stale.end(),
                    [](const StaleCell& s) { return s.changed.contains("metrics"); }))
@@ -39,7 +39,7 @@ void renew_scores(Store& store, const std::string& experiment, const Locations& 
     different.insert(different.end(), scores.different.begin(), scores.different.end());
     different.insert(different.end(), scores.refused.begin(), scores.refused.end());
   }
-  print_problems("scored anew", different, "more");
+  print_problems("scored again", different, "more");
 }
 
 std::string report_on(const Store& store, const std::string& experiment,
@@ -141,10 +141,10 @@ ManifestRun run_manifest(const Manifest& manifest, const SweepTarget& target,
   }
   if (!summary.lost_device.empty()) {
     exit_code = 1;
-    fmt::print(stderr, "{}: stopped with {} of {} units done: {}; a new run goes on\n",
+    fmt::print(stderr, "{}: stopped with {} of {} units done: {}; run it again to continue\n",
                manifest.name, p.units_done, p.units, summary.lost_device);
   } else if (summary.stopped) {
-    throw runtime_error("{}: stopped with {} of {} units done; run it again to go on",
+    throw runtime_error("{}: stopped with {} of {} units done; run it again to continue",
                         manifest.name, p.units_done, p.units);
   }
   if (!store.failures(manifest.name).empty()) {
@@ -180,12 +180,12 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   };
   auto o = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("run", "Run what the store lacks of a manifest, and print its table");
+      app.add_subcommand("run", "Run what the store lacks of a manifest, and print its tables");
   command->footer(
       "Examples:\n  turnbench run experiments/quickstart.json --db results.db\n"
       "  turnbench run experiments/sablock/table2.json --smoke --db smoke.db");
   command->add_option("manifest", o->manifests, "experiment files")->required();
-  command->add_option("--db", o->db, "store (SQLite), made if it is not there")->required();
+  command->add_option("--db", o->db, "store (SQLite), created if missing")->required();
   command->add_flag("--retry", o->retry, "run failed records again, too");
   o->from.add_to(*command);
   command->callback([o, &common, &exit_code] {

@@ -36,7 +36,7 @@ bool is_sqlite(const std::string& path) {
 
 void score_lines(ScoreOptions& o, bool json) {
   if (!o.experiments.empty() || !o.postprocess.empty() || o.replace) {
-    throw input_error("{}: found a file of predictions beside {}, expected a store", o.file,
+    throw input_error("{}: found a file of predictions with {}, expected a store", o.file,
                       !o.experiments.empty()   ? "--experiment"
                       : !o.postprocess.empty() ? "--postprocess"
                                                : "--replace");
@@ -80,7 +80,7 @@ OrderedJson to_json(const std::string& experiment, const CellScores& s) {
 /// differs and is kept.
 void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_code) {
   if (!o.request.dataset.empty()) {
-    throw input_error("--dataset: found it beside a store, expected --experiment");
+    throw input_error("--dataset: found it with a store, expected --experiment");
   }
   const RescoreRequest request{
       o.request.metric, o.postprocess, o.replace, {{}, parse_name_values(o.data, "--data")}};
@@ -123,8 +123,8 @@ void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_c
 
 void add_score_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
   auto o = std::make_shared<ScoreOptions>();
-  CLI::App* command = app.add_subcommand(
-      "score", "Scores of a file of predictions, or of the answers that a store holds");
+  CLI::App* command =
+      app.add_subcommand("score", "Score a file of predictions, or the answers of a store");
   command->footer(
       "Examples:\n  turnbench score --metric qa_f1 predictions.jsonl\n"
       "  turnbench score results.db                       # each cell's own metric again\n"
@@ -134,17 +134,17 @@ void add_score_command(CLI::App& app, const CommonOptions& common, int& exit_cod
                    "jsonl of {\"prediction\", \"references\", \"classes\"}, or a store")
       ->required();
   command->add_option("--metric", o->request.metric,
-                      "metric; otherwise the dataset's, or each cell's own");
+                      "metric; default: the dataset's, or each cell's own");
   command->add_option("--postprocess", o->postprocess,
-                      "of a store: what is cut out of an answer; otherwise each cell's own");
+                      "for a store: post-processing of the answers; default: each cell's own");
   command->add_option("--dataset", o->request.dataset,
-                      "of a file: LongBench dataset, whose post-processing applies");
-  command->add_option("--experiment", o->experiments, "of a store: only these; otherwise all")
-      ->allow_extra_args(false);
-  command->add_flag("--replace", o->replace, "stored scores that come out differently now");
+                      "for a file: LongBench dataset, whose post-processing applies");
   command
-      ->add_option("--data", o->data,
-                   "jieba=DIR: the dictionary that metrics of Chinese words need")
+      ->add_option("--experiment", o->experiments,
+                   "for a store: only these experiments; default: all")
+      ->allow_extra_args(false);
+  command->add_flag("--replace", o->replace, "replace stored scores that differ now");
+  command->add_option("--data", o->data, "jieba=DIR: dictionary for metrics of Chinese words")
       ->allow_extra_args(false);
   command->callback([o, &common, &exit_code] {
     if (is_sqlite(o->file)) {

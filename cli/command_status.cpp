@@ -76,7 +76,7 @@ void print_status(const std::string& db, const std::vector<OrderedJson>& states)
     if (!limited.empty()) fmt::print("  {}\n", limited);
     for (const OrderedJson& line : s["inactive"]) fmt::print("  {}\n", line.get<std::string>());
     const std::string stale = s["stale"].get<std::string>();
-    if (!stale.empty()) fmt::print("  stale: {}; run computes them anew\n", stale);
+    if (!stale.empty()) fmt::print("  stale: {}; run recomputes them\n", stale);
     if (s["failed"] > 0) {
       fmt::print("  {} records failed; `turnbench status {} retry` runs them again\n",
                  s["failed"].get<std::size_t>(), db);
@@ -113,14 +113,17 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "status", "What is done, failed and pending; `status DB retry` runs failed records again");
+      "status",
+      "Show what is done, failed and pending; `status DB retry` runs failed records again");
   command->footer(
-      "Examples:\n  turnbench status results.db\n  turnbench status results.db retry\n"
+      "Examples:\n"
+      "  turnbench status results.db\n"
+      "  turnbench status results.db retry\n"
       "Exit codes: 0 all dialogues of all cells are done, 1 some failed or are pending; dialogues "
-      "that imported predictions lack are neither.");
+      "without an imported prediction are neither.");
   command->add_option("db", o->db, "store")->required();
   command->add_option("action", o->action, "retry")->check(one_of({"retry"}));
-  command->add_option("--experiment", o->experiment, "only this one")->expected(1);
+  command->add_option("--experiment", o->experiment, "only this experiment")->expected(1);
   o->sweep.add_to(*command);
   command->callback([o, &common, &exit_code] {
     const Store store = Store::open(o->db);

@@ -73,14 +73,14 @@ void tokenize(const TokenizeOptions& o, bool json) {
 
 void add_tokenize_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<TokenizeOptions>();
-  CLI::App* command = app.add_subcommand("tokenize", "Text to token ids as JSON, and back");
+  CLI::App* command = app.add_subcommand("tokenize", "Convert text to token ids as JSON, or back");
   command->footer("Example: echo 'hello world' | turnbench tokenize --model tiny");
   command->add_option("--model", o->model, kTokenizerModelHelp)->required();
-  command->add_option("file", o->file, "text; otherwise stdin");
-  command->add_flag("--decode", o->decode, "ids to text");
+  command->add_option("file", o->file, "text file; default: stdin");
+  command->add_flag("--decode", o->decode, "convert ids to text");
   command->add_flag("--special", o->special,
-                    "special tokens in the text count as such; decoding shows them");
-  command->add_flag("--lines", o->lines, "one document a line");
+                    "recognise special tokens in the text; when decoding, print them");
+  command->add_flag("--lines", o->lines, "one document per line");
   command->callback([o, &common] { tokenize(*o, common.json); });
 }
 

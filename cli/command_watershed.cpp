@@ -222,33 +222,37 @@ void add_watershed_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<WatershedOptions>();
   CLI::App* command = app.add_subcommand(
       "watershed",
-      "Round Attention's L_w: the layer after which all layers attend to the same rounds");
+      "Measure Round Attention's L_w: the layer after which all layers attend to the same rounds");
   command->footer(
       "Example: turnbench watershed --model DIR --dataset sharegpt --data sharegpt=chats/ --limit "
-      "100\nThe last question of each dialogue is measured, behind the answers that the dialogue "
-      "has.");
+      "100\n"
+      "The last question of each dialogue is measured, after the dialogue's own answers.");
   o->model.add_to(*command);
-  command->add_option("--dataset", o->dataset.name, "see list datasets; of three turns or more")
+  command
+      ->add_option("--dataset", o->dataset.name,
+                   "dataset with three turns or more; see list datasets")
       ->required();
-  command->add_option("--data", o->data, "NAME=DIR: where the dataset or its collection lies")
+  command->add_option("--data", o->data, "NAME=DIR: directory of the dataset or its collection")
       ->allow_extra_args(false);
-  command->add_option("--turns", o->dataset.turns, "of generated dialogues; 0: the set's own")
+  command
+      ->add_option("--turns", o->dataset.turns,
+                   "turns of generated dialogues; 0: the dataset's own")
       ->transform(whole_number(0, 100));
   command
       ->add_option("--length", o->dataset.length,
-                   "of generated dialogues, in words and marks; 0: the generator's own")
+                   "length of generated dialogues, in words and marks; 0: the generator's own")
       ->transform(whole_number(0, 10'000'000));
-  command->add_option("--seed", o->dataset.seed, "of generated dialogues")
+  command->add_option("--seed", o->dataset.seed, "seed of generated dialogues")
       ->transform(whole_number(0, INT64_MAX));
-  command->add_option("--limit", o->limit, "dialogues; 0: all")
+  command->add_option("--limit", o->limit, "number of dialogues; 0: all")
       ->transform(whole_number(0, 1'000'000'000));
   o->conversation.add_template_to(*command);
   o->conversation.add_system_to(*command);
-  command->add_option("--published", o->published,
-                      "CSV with the L_w that a paper prints for the model");
-  command->add_option("--name", o->name, "of the model there; otherwise its directory's");
+  command->add_option("--published", o->published, "CSV with published values of L_w");
+  command->add_option("--name", o->name,
+                      "name of the model in this file; default: that of its directory");
   command->add_flag("--shares", o->shares,
-                    "with --json: the shares of rounds too, by dialogue and layer");
+                    "with --json: add the shares of rounds, by dialogue and layer");
   command->callback([o, &common] {
     o->dataset.label = o->dataset.name;
     watershed(*o, common.json);

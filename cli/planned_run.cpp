@@ -49,8 +49,7 @@ OrderedJson to_json(const PlannedPower& power) {
 /// Prints the minimum and the maximum over the columns of each row.
 void print_power(const PlannedPower& power) {
   fmt::print(
-      "  dialogues that tell a difference of {} points apart, with a probability of 80% (tests at "
-      "5%)\n",
+      "  dialogues that detect a difference of {} points with a probability of 80% (tests at 5%)\n",
       power.points);
   bool any = false;
   for (const PlannedPower::OfTable& table : power.tables) {
@@ -77,7 +76,7 @@ void print_power(const PlannedPower& power) {
                                          : fmt::format("{} to {}", *least, *most));
       }
       needed.insert(needed.end(), otherwise.begin(), otherwise.end());
-      fmt::print("      {}: {}, by {} that are stored\n", one_line(join(row, " / ")),
+      fmt::print("      {}: {}, from {} stored ones\n", one_line(join(row, " / ")),
                  join(needed, "; "), stored);
     }
   }
@@ -89,21 +88,21 @@ std::string basis_of(const PlannedRun& run) {
   const PlannedTime& t = run.time;
   const std::size_t all = t.timed + t.like_others + t.by_peak;
   std::vector<std::string> from, only;
-  if (run.stored > 0) from.push_back(fmt::format("{} dialogues that the store has", run.stored));
-  if (run.piloted > 0) from.push_back(fmt::format("{} units that were run now", run.piloted));
+  if (run.stored > 0) from.push_back(fmt::format("{} stored dialogues", run.stored));
+  if (run.piloted > 0) from.push_back(fmt::format("{} units run now", run.piloted));
   if (t.like_others > 0 && from.empty()) from.emplace_back("full attention on a short prompt");
   if (t.like_others > 0) {
     only.push_back(
-        fmt::format("{} of {} dialogues in cells as if their methods took what those timed do",
+        fmt::format("{} of {} dialogues as if their methods took as long as the timed ones",
                     t.like_others, all));
   }
   if (t.by_peak > 0) {
     only.push_back(
-        fmt::format("{} of {} by half of this machine's peak, without what methods compute "
-                    "themselves and with answers as long as they may be",
+        fmt::format("{} of {} at half of this machine's peak, without the methods' own "
+                    "computations and with answers of maximum length",
                     t.by_peak, all));
   }
-  std::string out = from.empty() ? "" : "by the times of " + join(from, " and ");
+  std::string out = from.empty() ? "" : "from the times of " + join(from, " and ");
   if (!only.empty()) out += (out.empty() ? "" : "; ") + join(only, "; ");
   return out;
 }
@@ -200,7 +199,7 @@ void print(const PlannedRun& run) {
   fmt::print("  memory           {}{}\n", range(memory.total, memory.at_most),
              memory.total == memory.at_most
                  ? ""
-                 : ": the most if no two answers agree and all are as long as they may be");
+                 : ": the maximum if all answers differ and reach their length limits");
   for (const PlannedMemory::OfModel& m : memory.models) {
     fmt::print("    {}: weights {}, each of {} workers {}\n", m.name,
                range(m.bytes.weights, m.bytes.weights), m.workers,

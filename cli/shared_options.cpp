@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kMaxMemoryLimit = std::int64_t{1} << 30;  // MiB
 constexpr const char* kDeviceHelp =
-    "auto (the CPU), cpu, cuda[:N]; cuda:N,M,...: the layers shared out among these cards";
+    "auto (the CPU), cpu, cuda[:N]; cuda:N,M,...: the layers divided among these GPUs";
 
 DType parse_dtype(const std::string& name, const char* option) {
   for (DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
@@ -47,14 +47,15 @@ void CommonOptions::add_to(CLI::App& command) {
 void ModelOptions::add_to(CLI::App& command) {
   command
       .add_option("--model", model,
-                  "Hugging Face directory, its name below $TURNBENCH_MODELS or models/, tiny, or "
+                  "Hugging Face directory, its name in $TURNBENCH_MODELS or models/, tiny, or "
                   "random:CONFIG.json[:seed]")
       ->required();
   command.add_option("--dtype", dtype, "weights: auto (as stored), f32, f16, bf16");
   command.add_option("--kv-dtype", kv_dtype, "keys and values: f32, f16, bf16");
-  command.add_option("--threads", threads, "0: all processors")->transform(whole_number(0, 1024));
+  command.add_option("--threads", threads, "threads; 0: all processors")
+      ->transform(whole_number(0, 1024));
   command.add_option("--device", device, kDeviceHelp);
-  command.add_option("--memory-limit", memory_limit_mib, "MiB; 0: none")
+  command.add_option("--memory-limit", memory_limit_mib, "memory limit in MiB; 0: none")
       ->transform(whole_number(0, kMaxMemoryLimit));
 }
 
@@ -82,7 +83,7 @@ LoadedModel load_model(const ModelOptions& options) {
 CLI::Option* ConversationOptions::add_template_to(CLI::App& command) {
   return command.add_option("--template", chat_template,
                             "chat template: one of " + join(chat_template_names(), ", ") +
-                                ", or a Jinja file; otherwise the model's own");
+                                ", or a Jinja file; default: the model's own");
 }
 
 CLI::Option* ConversationOptions::add_system_to(CLI::App& command) {
@@ -116,16 +117,18 @@ std::map<std::string, std::string> parse_name_values(const std::vector<std::stri
 
 void SweepOptions::add_to(CLI::App& command) {
   // One value each, so that a manifest may follow.
-  command.add_option("--model", models, "NAME=DIR: where a model of the manifest lies")
+  command.add_option("--model", models, "NAME=DIR: directory of a model of the manifest")
       ->allow_extra_args(false);
-  command.add_option("--data", data, "NAME=DIR: where a dataset or collection (longbench) lies")
+  command.add_option("--data", data, "NAME=DIR: directory of a dataset or collection (longbench)")
       ->allow_extra_args(false);
-  command.add_option("--workers", workers, "units at the same time; 0: by the model's size")
+  command.add_option("--workers", workers, "concurrent units; 0: by the model's size")
       ->transform(whole_number(0, 1024));
-  command.add_option("--threads", threads, "of each worker; 0: the processors shared out")
+  command
+      .add_option("--threads", threads,
+                  "threads per worker; 0: the processors divided among the workers")
       ->transform(whole_number(0, 1024));
   command.add_option("--device", device, kDeviceHelp);
-  command.add_option("--memory-limit", memory_limit_mib, "MiB of each worker; 0: none")
+  command.add_option("--memory-limit", memory_limit_mib, "memory limit per worker in MiB; 0: none")
       ->transform(whole_number(0, kMaxMemoryLimit));
 }
 
@@ -149,13 +152,13 @@ RunOptions SweepOptions::run_options() const {
 }
 
 void ManifestOptions::add_to(CLI::App& command) {
-  command.add_option("--limit", limit, "dialogues of each dataset; 0: all")
+  command.add_option("--limit", limit, "dialogues per dataset; 0: all")
       ->transform(whole_number(0, 1'000'000'000));
   sweep.add_to(command);
   command
       .add_flag("--smoke", smoke,
-                "the same on stand-ins, in seconds: model tiny, short prompts, made-up data where "
-                "--data gives none; stored as NAME.smoke")
+                "run on stand-ins, in seconds: model tiny, short prompts, generated data unless "
+                "--data is given; stored as NAME.smoke")
       ->excludes("--model");
 }
 

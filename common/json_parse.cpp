@@ -95,7 +95,7 @@ class Parser {
       skip_space();
       take(':');
       take_value(member->second, depth + 1);
-    } while (goes_on('}'));
+    } while (has_more('}'));
   }
 
   void take_array(Json& out, int depth) {
@@ -105,7 +105,7 @@ class Parser {
     if (ends_with(']')) return;
     do {
       take_value(items.emplace_back(), depth + 1);
-    } while (goes_on(']'));
+    } while (has_more(']'));
   }
 
   void open(int depth) {
@@ -123,7 +123,7 @@ class Parser {
   }
 
   /// Consumes a comma (true) or the closing bracket (false).
-  bool goes_on(char bracket) {
+  bool has_more(char bracket) {
     if (ends_with(bracket)) return false;
     take(',');
     return true;

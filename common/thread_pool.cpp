@@ -108,8 +108,7 @@ void ThreadPool::parallel_for(std::size_t count,
     for (std::size_t i = 0; i < count; ++i) task(i, 0);
     return;
   }
-  if (taken_.exchange(true))
-    throw runtime_error("ThreadPool: found a loop within or beside another");
+  if (taken_.exchange(true)) throw runtime_error("ThreadPool: found a nested or concurrent loop");
   run_team(count, task);
 }
 

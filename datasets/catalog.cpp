@@ -176,7 +176,7 @@ Dataset multi_turn(const LongBenchTask& task) {
 void add_longeval(std::vector<Dataset>& out) {
   out.push_back(
       native_dataset({.name = "longeval-topics",
-                      .description = "the first of several topics talked about",
+                      .description = "first of several discussed topics",
                       .task = "retrieval",
                       .metric = "ruler_match_all",
                       .collection = "longeval",
@@ -186,7 +186,7 @@ void add_longeval(std::vector<Dataset>& out) {
                      }));
   out.push_back(
       native_dataset({.name = "longeval-lines",
-                      .description = "the number of one of many lines",
+                      .description = "number in one of many lines",
                       .task = "retrieval",
                       .metric = "gsm8k",
                       .collection = "longeval",
@@ -195,7 +195,7 @@ void add_longeval(std::vector<Dataset>& out) {
                        return read_longeval_lines(file, name, o.limit);
                      }));
   out.push_back(native_dataset({.name = "longeval-summary",
-                                .description = "summaries of two of three topics talked about",
+                                .description = "summaries of two of three discussed topics",
                                 .task = "summary",
                                 .metric = "rouge_l_recall",
                                 .collection = "longeval",
@@ -289,7 +289,7 @@ void add_sharegpt(std::vector<Dataset>& out, const std::string& name, RoundRange
 Dataset custom() {
   Dataset out =
       native_dataset({.name = "jsonl",
-                      .description = "dialogues of one's own, one a line",
+                      .description = "custom dialogues, one per line",
                       .task = "custom",
                       .metric = "qa_f1",
                       .collection = "jsonl",
@@ -303,13 +303,14 @@ Dataset custom() {
 
 std::vector<Dataset> make_catalog() {
   std::vector<Dataset> out = {
-      tiny(TinyTask::kFact, "made-up facts: one fact"),
-      tiny(TinyTask::kHop, "made-up facts: two facts, one leading to the other"),
-      tiny(TinyTask::kLabel, "made-up facts: a label by examples"),
-      tiny(TinyTask::kList, "made-up facts: a week, day by day; long answers")};
+      tiny(TinyTask::kFact, "generated facts: single facts"),
+      tiny(TinyTask::kHop, "generated facts: two-hop facts"),
+      tiny(TinyTask::kLabel, "generated facts: few-shot labels"),
+      tiny(TinyTask::kList, "generated facts: a week, day by day; long answers")};
   for (const NeedleTask& kind : needle_tasks()) add_needle_dataset(out, kind);
-  add_word_lists(out, WordListTask::kCommon, "the ten most common words of a long list");
-  add_word_lists(out, WordListTask::kFrequent, "the three most frequent of made-up words");
+  add_word_lists(out, WordListTask::kCommon, "ten most common words of a long list");
+  add_word_lists(out, WordListTask::kFrequent,
+                 "three most frequent words of a long list of generated words");
   for (const LongBenchTask& task : longbench_tasks()) {
     out.push_back(single_turn(task, std::string(task.name)));
   }
@@ -321,10 +322,11 @@ std::vector<Dataset> make_catalog() {
   for (const RulerTask& task : ruler_tasks()) add_ruler(out, task);
   for (const InfiniteBenchTask& task : infinitebench_tasks()) add_infinitebench(out, task);
   add_gsm8k(out);
-  add_longmemeval(out, "oracle", "questions on the earlier chats that tell the answer");
-  add_longmemeval(out, "s", "questions on some fifty earlier chats");
-  add_longmemeval(out, "m", "questions on some five hundred earlier chats");
-  add_sharegpt(out, "sharegpt", {}, "chats of several turns, as their users had them");
+  add_longmemeval(out, "oracle",
+                  "questions about earlier chats, given the chats with the answer only");
+  add_longmemeval(out, "s", "questions about some 50 earlier chats");
+  add_longmemeval(out, "m", "questions about some 500 earlier chats");
+  add_sharegpt(out, "sharegpt", {}, "chats of several turns, as recorded");
   // Round Attention's classes.
   add_sharegpt(out, "sharegpt-mini", {1, 10}, "chats of up to 10 turns");
   add_sharegpt(out, "sharegpt-small", {11, 30}, "chats of 11 to 30 turns");
@@ -377,8 +379,9 @@ std::vector<Dialogue> load_dialogues(std::string_view name, const fs::path& sour
                       options.length);
   }
   if (!dataset.has_depth && options.depth) {
-    throw input_error("{}: found the depth {}, expected none: it has no one place to choose", name,
-                      *options.depth);
+    throw input_error(
+        "{}: found the depth {}, expected none: the dataset has no single place to choose", name,
+        *options.depth);
   }
   if (!dataset.has_fields && !options.fields.empty()) {
     throw input_error("{}: found names of fields, expected none: its files have their own", name);

@@ -68,7 +68,7 @@ void refuse_misplaced(const Fields& fields, bool in_turn) {
   for (const std::string_view ours : known_fields()) {
     const std::string name(ours);
     if (is_of_dialogue(ours) != in_turn || !fields.has(name)) continue;
-    fields.at(name).fail(in_turn ? "it beside \"turns\", since it is of the dialogue"
+    fields.at(name).fail(in_turn ? "it next to \"turns\", as a key of the dialogue"
                                  : "it in each of the \"turns\"");
   }
 }
@@ -190,7 +190,7 @@ std::vector<Dialogue> read_custom(const std::filesystem::path& file, const Field
                       .task = "custom",
                       .metric = line.has("metric") ? line.text("metric") : "qa_f1",
                       .turns = {}};
-    if (!ids.insert(dialogue.id).second) line.at("id").fail("an id that was not there before");
+    if (!ids.insert(dialogue.id).second) line.at("id").fail("a unique id");
     std::set<std::string> sources;
     if (!line.has("turns")) {
       dialogue.turns.push_back(turn_of(line, 1, sources));

@@ -121,7 +121,7 @@ void for_each_dialogue(const std::filesystem::path& path,
   std::unordered_set<std::string> ids;
   for_each_json_line(path, [&](const JsonView& view) {
     Dialogue dialogue = dialogue_from(view);
-    if (!ids.insert(dialogue.id).second) view.at("id").fail("an id that was not there before");
+    if (!ids.insert(dialogue.id).second) view.at("id").fail("a unique id");
     visit(std::move(dialogue));
   });
 }

@@ -33,7 +33,7 @@ std::string number_of(const JsonView& answer) {
   if (mark == std::string::npos) answer.fail("an answer with \"#### \" and a number");
   const std::string number = replace_all(trim(text.substr(mark + kMark.size())), ",", "");
   if (number.empty() || number.find_first_not_of("-.0123456789") != std::string::npos) {
-    answer.fail("a number behind \"#### \"");
+    answer.fail("a number after \"#### \"");
   }
   return number;
 }

@@ -20,10 +20,9 @@ constexpr std::string_view kBook =
 
 // name, description, kind, max_new_tokens, has_options, instruction, ask
 constexpr InfiniteBenchTask kInfiniteBenchTasks[] = {
-    {"passkey", "a pass key in repeated noise", "retrieval", 6, false, kHidden, ""},
-    {"number_string", "a sequence of digits in repeated noise", "retrieval", 12, false, kHidden,
-     ""},
-    {"kv_retrieval", "the value of a key in a JSON object", "retrieval", 50, false,
+    {"passkey", "pass key in repeated noise", "retrieval", 6, false, kHidden, ""},
+    {"number_string", "sequence of digits in repeated noise", "retrieval", 12, false, kHidden, ""},
+    {"kv_retrieval", "value of a key in a JSON object", "retrieval", 50, false,
      "Find the value of a key in the following JSON object. Reply with the value only.", ""},
     {"longbook_sum_eng", "summaries of novels", "summary", 1200, false,
      "The following text is a book.", "Summarize the book."},
@@ -34,7 +33,7 @@ constexpr InfiniteBenchTask kInfiniteBenchTasks[] = {
     {"longbook_qa_eng", "questions on novels", "qa", 40, false, kBook, ""},
     {"longbook_qa_chn", "questions on novels, Chinese", "qa", 40, false,
      "请根据下面的书回答问题，只回答答案。", ""},
-    {"longdialogue_qa_eng", "the masked name in a script", "qa", 40, false,
+    {"longdialogue_qa_eng", "masked name in a script", "qa", 40, false,
      "In the following script one name is replaced by $$MASK$$. Reply with that name only, as it "
      "stands before the colons.",
      "Which name does $$MASK$$ stand for?"},
@@ -43,9 +42,9 @@ constexpr InfiniteBenchTask kInfiniteBenchTasks[] = {
     {"math_calc", "all intermediate values of a long sum", "reasoning", 30000, false,
      "The following text is a sum.",
      "Write the value after each operation, as a list of numbers in brackets."},
-    {"code_run", "the value of a function that calls many others", "code", 5, false,
+    {"code_run", "value of a function that calls many others", "code", 5, false,
      "The following text is Python code. Reply with a number only.", ""},
-    {"code_debug", "the function with an error, of four", "code", 5, true,
+    {"code_debug", "which of four functions has an error", "code", 5, true,
      "One function of the following code has an error. Reply with the letter of the right option "
      "only.",
      "Which function has the error?"},
@@ -86,7 +85,7 @@ std::vector<Dialogue> read_infinitebench(const std::filesystem::path& file,
     if (limit != 0 && out.size() == limit) return;
     view.require_known_keys({"id", "context", "input", "answer", "options"});
     const std::int64_t id = view.at("id").as_integer(0);
-    if (!ids.insert(id).second) view.at("id").fail("an id that was not there before");
+    if (!ids.insert(id).second) view.at("id").fail("a unique id");
     out.push_back({.id = fmt::format("{}-{:04}", task.name, id),
                    .dataset = name,
                    .task = std::string(task.kind),

@@ -68,7 +68,7 @@ std::vector<Conversation> read_pool(const fs::path& file) {
     out.push_back({view.at("topic_id").as_integer(0, kMaxInteger), view.at("topic").as_string(),
                    view.at("conversation").as_string()});
     if (!ids.insert(out.back().id).second) {
-      view.at("topic_id").fail("an id that was not there before");
+      view.at("topic_id").fail("a unique id");
     }
     if (!out.back().text.starts_with(kOpening)) {
       view.at("conversation").fail(fmt::format("a text that begins \"{}\"", kOpening));

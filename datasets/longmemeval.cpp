@@ -112,7 +112,7 @@ std::vector<Dialogue> read_longmemeval(const std::filesystem::path& file, const 
                              "answer_session_ids"});
     const std::string id = view.at("question_id").as_string();
     if (id.empty() || !ids.insert(id).second) {
-      view.at("question_id").fail("an id that was not there before");
+      view.at("question_id").fail("a unique id");
     }
     out.push_back(
         {.id = id,

@@ -44,7 +44,7 @@ std::vector<Dialogue> read_mt_bench(const std::filesystem::path& file, bool refe
     if (limit != 0 && out.size() == limit) return;
     view.require_known_keys({"question_id", "category", "turns", "reference"});
     const std::int64_t id = view.at("question_id").as_integer(0);
-    if (!ids.insert(id).second) view.at("question_id").fail("an id that was not there before");
+    if (!ids.insert(id).second) view.at("question_id").fail("a unique id");
     Dialogue dialogue = {.id = fmt::format("{}-{}", name, id),
                          .dataset = name,
                          .task = view.at("category").as_string(),

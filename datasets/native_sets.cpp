@@ -120,9 +120,9 @@ Dataset native_dataset(Dataset dataset, const ReadFile& read) {
 
 void add_question_datasets(std::vector<Dataset>& out) {
   add_longbench_write(out, "longbench-write", "longbench_write.jsonl",
-                      "texts of a length asked for, up to 20,000 words");
+                      "texts of a requested length, up to 20,000 words");
   add_longbench_write(out, "longbench-write-en", "longbench_write_en.jsonl",
-                      "texts of a length asked for, English alone");
+                      "texts of a requested length, English only");
   add_qmsum(out, "general", MeetingQueries::kGeneral, "ALL", "summaries of meetings");
   add_qmsum(out, "specific", MeetingQueries::kSpecific, "ALL", "queries on parts of meetings");
   for (const char* domain : {"Academic", "Committee", "Product"}) {

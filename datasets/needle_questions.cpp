@@ -190,13 +190,13 @@ constexpr std::string_view kVariables =
 constexpr NeedleTask kKinds[] = {
     {"needle", "a number hidden in other text", "retrieval", "ruler_match_all", 64, true, false,
      kCodes, needle},
-    {"multi-key-needle", "one of four hidden numbers, told apart by their names", "retrieval",
+    {"multi-key-needle", "one of four hidden numbers with different names", "retrieval",
      "ruler_match_all", 64, true, false, kCodes, multi_key_needle},
-    {"multi-value-needle", "four hidden numbers of one name", "retrieval", "ruler_match_all", 128,
-     false, false, kCodes, multi_value_needle},
+    {"multi-value-needle", "four hidden numbers with the same name", "retrieval", "ruler_match_all",
+     128, false, false, kCodes, multi_value_needle},
     {"multi-needle", "four hidden numbers, asked for at once", "retrieval", "ruler_match_all", 128,
      false, false, kCodes, multi_needle},
-    {"needle-reasoning", "two hidden statements, one leading to the other, among others like them",
+    {"needle-reasoning", "two hidden statements that must be combined, among similar ones",
      "reasoning", "accuracy", 32, false, false, kStatements, needle_reasoning},
     {"passkey", "a hidden pass key of five digits", "retrieval", "infinitebench_passkey", 32, true,
      false, kNumber, passkey},
@@ -204,8 +204,8 @@ constexpr NeedleTask kKinds[] = {
      "infinitebench_number_string", 48, true, false, kNumber, number_retrieval},
     {"kv-retrieval", "the value of a key among pairs of UUIDs", "retrieval",
      "infinitebench_kv_retrieval", 64, true, true, kPairs, kv_retrieval},
-    {"variable-tracking", "hidden variables with one value, through four assignments", "tracing",
-     "ruler_match_all", 64, false, false, kVariables, variable_tracking},
+    {"variable-tracking", "hidden variables with the same value, through four assignments",
+     "tracing", "ruler_match_all", 64, false, false, kVariables, variable_tracking},
 };
 
 }  // namespace

@@ -80,7 +80,7 @@ std::vector<Dialogue> read_ruler(const std::filesystem::path& file, const RulerT
                              "answer_prefix", "token_position_answer"});
     view.at("length").as_integer(0);
     const std::int64_t index = view.at("index").as_integer(0);
-    if (!indices.insert(index).second) view.at("index").fail("an index that was not there before");
+    if (!indices.insert(index).second) view.at("index").fail("a unique index");
     out.push_back({.id = fmt::format("{}-{:05}", task.name, index),
                    .dataset = name,
                    .task = std::string(task.kind),

@@ -42,9 +42,9 @@ constexpr SCBenchTask kSCBenchTasks[] = {
      SplitRule::kProse,
      "Answer the question about the following book. Reply with the letter of the right option "
      "only."},
-    {"many_shot", "classes by hundreds of examples", "few-shot", "scbench_qa_eng", 10, false,
-     SplitRule::kLines},
-    {"mf", "special numbers of a list", "reasoning", "scbench_mf", 5, false, SplitRule::kNever,
+    {"many_shot", "classification with hundreds of examples", "few-shot", "scbench_qa_eng", 10,
+     false, SplitRule::kLines},
+    {"mf", "special numbers in a list", "reasoning", "scbench_mf", 5, false, SplitRule::kNever,
      "The following text is a list of numbers. Reply with a number only."},
     {"summary", "summaries of papers", "summary", "scbench_summary", 200},
 };

@@ -49,7 +49,7 @@ class Judging {
     summary_.postprocess = name_of(judge_);
     store_.add_judge(judge_);
     for (const std::string& experiment : options.experiments) collect(experiment);
-    summary_.progress.judgings = tasks_.size();
+    summary_.progress.judgements = tasks_.size();
   }
 
   JudgeSummary run(const std::function<bool()>& should_stop,
@@ -111,7 +111,7 @@ class Judging {
     }
     summary_.stored += there.size();
     const std::size_t before = tasks_.size();
-    for (int i = 0; i < options_.judgings; ++i) {
+    for (int i = 0; i < options_.judgements; ++i) {
       if (!there.contains(i)) tasks_.push_back({items_.size(), i});
     }
     items_.push_back(item);
@@ -149,7 +149,7 @@ class Judging {
       for (const auto& [name, value] : j.scores) sums[name] += value;
     }
     std::vector<ScoreValue> out;
-    if (replies < options_.judgings || read == 0) return out;
+    if (replies < options_.judgements || read == 0) return out;
     const Judgement& any = judgements.front();
     for (const auto& [metric, sum] : sums) {
       out.push_back({any.cell, any.dialogue, any.turn, metric, summary_.postprocess,

@@ -13,13 +13,13 @@ namespace turnbench {
 
 struct JudgeOptions {
   std::vector<std::string> experiments;
-  int judgings = 1;     ///< number of judgements for each answer
+  int judgements = 1;   ///< number of judgements for each answer
   int concurrency = 4;  ///< number of simultaneous requests
   ChatOptions chat;
 };
 
 struct JudgeProgress {
-  std::size_t judgings = 0;                        ///< to be requested in this run
+  std::size_t judgements = 0;                      ///< to be requested in this run
   std::size_t done = 0, unparsed = 0, failed = 0;  ///< `done` includes unparsed and failed ones
   double seconds = 0;
 };

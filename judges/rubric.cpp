@@ -91,7 +91,7 @@ void check(const Rubric& r, const std::string& source) {
   need(!r.prompt.empty(), "no [prompt]", "one");
   if (r.reply == Rubric::Reply::kYesNo) {
     need(r.dimensions.empty() && r.overall.empty() && r.low == 0 && r.high == 1,
-         "a scale, dimensions or a score", "none beside reply: yes-no");
+         "a scale, dimensions or a score", "none with reply: yes-no");
   } else {
     need(!r.dimensions.empty(), "no dimensions", "at least one");
     std::set<std::string> names;
@@ -111,7 +111,7 @@ void check(const Rubric& r, const std::string& source) {
   const bool has_default =
       !r.guidance.empty() && r.guidance.back().task.empty() && r.guidance.back().id_ending.empty();
   need(guided == !r.guidance.empty(), "{guidance} or [guidance] alone", "both or neither");
-  need(!guided || has_default, "no [guidance] without a condition", "one, behind the others");
+  need(!guided || has_default, "no [guidance] without a condition", "one, after the others");
 }
 
 }  // namespace

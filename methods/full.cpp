@@ -15,18 +15,18 @@ MethodInfo full() {
 
 /// The same answers; memory estimates include materialised attention scores.
 MethodInfo full_eager() {
-  return {
-      .name = "full-eager",
-      .summary =
-          "full attention as an eager implementation holds it: scores materialised, KV repeated",
-      .paper = "the eager attention of Hugging Face Transformers",
-      .budget_unit = "no budget: every token is kept and attended",
-      .deviations =
-          "scores are computed in tiles; the memory that they would take (heads x rows x "
-          "tokens, and keys and values repeated to every query head) is added to what a run "
-          "needs and decides whether it fits",
-      .parameters = {},
-      .make = [](const Parameters&) { return Policies{}; }};
+  return {.name = "full-eager",
+          .summary =
+              "full attention with the memory of an eager implementation: scores materialised, KV "
+              "repeated",
+          .paper = "the eager attention of Hugging Face Transformers",
+          .budget_unit = "no budget: every token is kept and attended",
+          .deviations =
+              "scores are computed in tiles; the memory of materialised scores (heads x rows x "
+              "tokens) and of keys and values repeated for every query head is added to the memory "
+              "estimate, which decides whether a run fits",
+          .parameters = {},
+          .make = [](const Parameters&) { return Policies{}; }};
 }
 
 }  // namespace turnbench

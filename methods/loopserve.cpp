@@ -10,7 +10,7 @@ MethodInfo loopserve() {
   out.name = "loopserve";
   out.summary = "LoopServe: sparse prefill by lines, then progressive decoding";
   out.budget_unit = decode.budget_unit;
-  out.deviations = "as loopserve-prefill and loopserve-decode, whose parameters it takes";
+  out.deviations = "those of loopserve-prefill and loopserve-decode; takes the parameters of both";
   out.parameters.insert(out.parameters.end(), decode.parameters.begin(), decode.parameters.end());
   out.make = [prefill, decode](const Parameters& p) {
     Policies both = prefill.make(p);

@@ -297,21 +297,21 @@ std::optional<std::filesystem::path> Parameters::directory(std::string_view name
 const std::vector<ParameterInfo>& placement_parameters() {
   using Kind = ParameterInfo::Kind;
   static const std::vector<ParameterInfo> parameters = {
-      {"placement", Kind::kChoice, "device", "device|host", "where keys and values live"},
+      {"placement", Kind::kChoice, "device", "device|host",
+       "where keys and values are stored while an answer is decoded"},
       {"cache_tokens", Kind::kInteger, "0", "tokens",
-       "device cache of a KV head and layer, if on the host; demand-lru, demand-mass: at least "
-       "what a step can load, 0: as much"},
+       "size of the device cache per KV head and layer, with placement=host; demand-lru, "
+       "demand-mass: at least as many tokens as a step can load, 0: exactly as many"},
       {"cache_block", Kind::kInteger, "128", "tokens",
-       "block of the device cache, unless the method has blocks of its own; with "
-       "cache_rule=previous "
-       "1 if it is not given",
+       "block size of the device cache, unless the method defines its own blocks; "
+       "cache_rule=previous: 1 unless given",
        1},
       {"cache_rule", Kind::kChoice, "lru", "lru|lfu|demand-lru|demand-mass|previous",
-       "which blocks stay on the device: the least recently or least often inserted leave (lru, "
-       "lfu), all that a step reads are loaded first (demand-lru, demand-mass), or those that the "
-       "previous step read stay"},
+       "which blocks stay on the device; lru, lfu: blocks are inserted after a step and replace "
+       "the least recently or least frequently inserted ones; demand-lru, demand-mass: all blocks "
+       "that a step reads are loaded before it; previous: those that the previous step read"},
       {"cache_insert", Kind::kInteger, "32", "blocks",
-       "that enter the device cache after a step (lru, lfu)"}};
+       "blocks inserted into the device cache after a step (lru, lfu)"}};
   return parameters;
 }
 
@@ -372,9 +372,8 @@ void Method::require_useful_parts(const std::string& where) const {
                         label_);
   }
   if (parts_.size() > 1 && names.contains("full")) {
-    throw input_error(
-        "{}: found full beside others in \"{}\", expected it alone: it decides nothing", where,
-        label_);
+    throw input_error("{}: found full with others in \"{}\", expected it alone: it decides nothing",
+                      where, label_);
   }
   if (placement_.host) return;
   const auto& declared = placement_parameters();

@@ -45,16 +45,16 @@ std::string all_values(std::string_view answer) {
 const std::vector<Postprocess>& all_postprocesses() {
   static const std::vector<Postprocess> all = {
       {"all_values",
-       "of every clause between commas and full stops the text behind its last \" is \" (the "
-       "clause "
+       "of every clause between commas and full stops the text after its last \" is \" (the clause "
        "itself if there is none), joined by spaces",
        all_values},
-      {"first_line", "leading newlines dropped, then the first line (LongBench's few-shot tasks)",
-       first_line},
+      {"first_line", "first line after leading newlines (LongBench's few-shot tasks)", first_line},
       {"last_value",
-       "the text behind the last \" is \" without a final full stop; the answer if there is none",
+       "the text after the last \" is \", without a final full stop; the whole answer if there is "
+       "none",
        last_value},
-      {"none", "the answer as it is", [](std::string_view answer) { return std::string(answer); }},
+      {"none", "the answer, unchanged",
+       [](std::string_view answer) { return std::string(answer); }},
   };
   return all;
 }

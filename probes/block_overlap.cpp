@@ -13,7 +13,7 @@ class BlockOverlap : public PromptProbe {
       : budget_(budget), blocks_(blocks), first_(first), distance_(distance) {
     if (std::max(first, 0) + distance >= blocks) {
       throw input_error(
-          "block-overlap: found {} blocks and a pair of block {} and the one {} later, expected "
+          "block-overlap: found {} blocks, and a pair of block {} and the block {} later, expected "
           "more blocks",
           blocks, std::max(first, 0), distance);
     }
@@ -36,7 +36,7 @@ class BlockOverlap : public PromptProbe {
 
  protected:
   ProbeResult result() override {
-    if (scores_[0].empty()) return {0, "the answer has fewer tokens than there are blocks"};
+    if (scores_[0].empty()) return {0, "the answer has fewer tokens than blocks"};
     Mean mean;
     for (int b = std::max(first_, 0); b + distance_ < blocks_; ++b) {
       const ProbeResult pair =
@@ -62,18 +62,20 @@ class BlockOverlap : public PromptProbe {
 ProbeInfo block_overlap() {
   using Kind = ParameterInfo::Kind;
   return {.name = "block-overlap",
-          .summary = "tokens of the prompt that are important to two blocks of the answer",
+          .summary =
+              "share of the important prompt tokens that two blocks of the answer have in common",
           .paper = "LoopServe, 2025, figure 5b",
           .metric = "overlap",
           .deviations = "the paper does not give the number of blocks",
           .input = ProbeInfo::Input::kAnswer,
           .parameters = {token_budget_parameter(),
-                         {"blocks", Kind::kInteger, "8", "blocks", "equal parts of the answer", 1,
-                          4096},
+                         {"blocks", Kind::kInteger, "8", "blocks",
+                          "number of equal parts of the answer", 1, 4096},
                          {"first", Kind::kInteger, "-1", "block",
-                          "the earlier of the two, from 0; -1: the mean over all pairs", -1, 4096},
-                         {"distance", Kind::kInteger, "1", "blocks", "from it to the later one", 0,
-                          4096}},
+                          "index of the earlier block of the pair, from 0; -1: mean over all pairs",
+                          -1, 4096},
+                         {"distance", Kind::kInteger, "1", "blocks",
+                          "distance to the later block of the pair", 0, 4096}},
           .make = [](const Parameters& p) {
             return std::make_unique<BlockOverlap>(p.budget("budget"), p.integer("blocks"),
                                                   p.integer("first"), p.integer("distance"));

@@ -46,16 +46,16 @@ class BlockSizes : public PromptProbe {
 ProbeInfo block_sizes() {
   using Kind = ParameterInfo::Kind;
   return {.name = "block-sizes",
-          .summary = "segments for which SABlock chooses blocks of a given size",
+          .summary = "share of the segments for which SABlock selects a given block size",
           .paper = "SABlock, 2025, figure 9",
           .metric = "share",
           .deviations =
-              "what is decided of sablock itself (describe method sablock); the paper does "
-              "not say whether its bars count segments or tokens",
-          .parameters = and_also(
-              {{"size", Kind::kInteger, "1", "tokens", "of a block", 1},
-               {"by", Kind::kChoice, "segments", "segments|tokens", "what the shares count"}},
-              find_method("sablock", "block-sizes").parameters),
+              "those of sablock (describe method sablock); the paper does not state whether its "
+              "bars count segments or tokens",
+          .parameters = and_also({{"size", Kind::kInteger, "1", "tokens", "block size", 1},
+                                  {"by", Kind::kChoice, "segments", "segments|tokens",
+                                   "share of segments, or of tokens"}},
+                                 find_method("sablock", "block-sizes").parameters),
           .make = [](const Parameters& p) { return std::make_unique<BlockSizes>(p); }};
 }
 

@@ -33,10 +33,10 @@ class Coverage : public PromptProbe {
 /// cell counted once (LoopServe, section 3.1.1, figure 1).
 ProbeInfo coverage() {
   return {.name = "coverage",
-          .summary = "attention mass on the heaviest vertical and slash lines of a head",
+          .summary = "share of a head's attention on its heaviest vertical and slash lines",
           .paper = "LoopServe, 2025, figure 1",
           .metric = "coverage",
-          .deviations = "lines of both kinds compete in one pool, as the paper's 2n suggests",
+          .deviations = "vertical and slash lines are ranked together, as the paper's 2n suggests",
           .parameters = line_parameters(),
           .make = [](const Parameters& p) {
             return std::make_unique<Coverage>(p.number("eta"), parse_head_selection("coverage", p));

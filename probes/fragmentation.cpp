@@ -40,18 +40,18 @@ class Fragmentation : public PromptProbe {
 ProbeInfo fragmentation() {
   using Kind = ParameterInfo::Kind;
   return {.name = "fragmentation",
-          .summary = "blocks of a fixed size in which a segment of the text ends",
+          .summary = "share of blocks of a fixed size in which a segment of the text ends",
           .paper = "SABlock, 2025, figure 2a",
           .metric = "fragmentation",
           .deviations =
-              "the paper does not list its delimiters: clause cuts behind commas and "
-              "colons too, sentence does not",
+              "the paper does not list its delimiters: cut=clause also cuts after commas and "
+              "colons, cut=sentence does not",
           .input = ProbeInfo::Input::kText,
-          .parameters = {{"block", Kind::kInteger, "7", "tokens", "of a block", 1},
+          .parameters = {{"block", Kind::kInteger, "7", "tokens", "block size", 1},
                          {"window", Kind::kInteger, "8", "tokens",
-                          "at the end of the prompt, not cut into blocks", 0},
+                          "last tokens of the prompt, not divided into blocks", 0},
                          {"cut", Kind::kChoice, "clause", "clause|sentence",
-                          "where segments end: as SABlock has it here, or at sentences alone"}},
+                          "ends of segments: those of sablock, or ends of sentences only"}},
           .make = [](const Parameters& p) {
             return std::make_unique<Fragmentation>(
                 p.integer("block"), p.integer("window"),

@@ -32,16 +32,17 @@ ProbeResult HeadSelection::reduce(std::vector<double> values, const std::string&
 
 std::vector<ParameterInfo> line_parameters() {
   return and_also({{"eta", ParameterInfo::Kind::kNumber, "0.1", "share",
-                    "lines that are chosen, of all 2n", 0, 1}},
+                    "number of lines that are selected, as a share of all 2n", 0, 1}},
                   head_parameters());
 }
 
 std::vector<ParameterInfo> head_parameters() {
   using Kind = ParameterInfo::Kind;
-  return {{"layer", Kind::kInteger, "-1", "layer", "only this one; -1: all", -1},
-          {"head", Kind::kInteger, "-1", "query head", "only this one of a layer; -1: all", -1},
+  return {{"layer", Kind::kInteger, "-1", "layer", "this layer only; -1: all", -1},
+          {"head", Kind::kInteger, "-1", "query head",
+           "this query head of each layer only; -1: all", -1},
           {"over", Kind::kChoice, "mean", "mean|p0|p10|p25|p50|p75|p90|p100",
-           "what is taken over the heads: their mean, or a percentile"}};
+           "mean or percentile over the heads"}};
 }
 
 HeadSelection parse_head_selection(std::string_view probe, const Parameters& p) {

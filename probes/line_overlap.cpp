@@ -72,9 +72,9 @@ ProbeInfo line_overlap() {
   using Kind = ParameterInfo::Kind;
   std::vector<ParameterInfo> parameters = line_parameters();
   parameters.push_back({"self", Kind::kFlag, "true", "",
-                        "each prompt is compared with itself too, as in the paper's formula"});
+                        "compare each prompt with itself too, as in the paper's formula"});
   return {.name = "line-overlap",
-          .summary = "chosen lines that a head has in common on different dialogues",
+          .summary = "share of a head's selected lines that two dialogues have in common",
           .paper = "LoopServe, 2025, figure 2",
           .metric = "overlap",
           .deviations =

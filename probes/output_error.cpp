@@ -40,7 +40,7 @@ class OutputError : public PromptProbe {
 
  protected:
   ProbeResult result() override {
-    if (mean_.count == 0) return {0, "the answer has no token that is read"};
+    if (mean_.count == 0) return {0, "the answer has no decode step"};
     return {mean_.value(), ""};
   }
 
@@ -57,24 +57,25 @@ class OutputError : public PromptProbe {
 /// that of all heads of a layer, before its projection.
 ProbeInfo output_error() {
   using Kind = ParameterInfo::Kind;
-  return {.name = "output-error",
-          .summary = "relative L2 error of a method's attention output against full attention",
-          .paper = "the attention output error of sparse-attention-hub, 2025",
-          .metric = "output_error",
-          .deviations =
-              "hidden states are full attention's in every layer, so that errors of "
-              "earlier layers do not add up; each turn's prompt is prefilled as a whole, or in "
-              "parts if the method decides between them, whose errors are averaged",
-          .input = ProbeInfo::Input::kAnswer,
-          .parameters = {{"layer", Kind::kInteger, "-1", "layer",
-                          "only this one; -1: the mean over all", -1},
-                         {"phase", Kind::kChoice, "decode", "prefill|decode",
-                          "over all rows of the prompt, or the mean over the answer's tokens"},
-                         {"method", Kind::kMethod, "", "method",
-                          "whose attention is measured; stands last: method=snapkv:budget=64"}},
-          .make = [](const Parameters& p) {
-            return std::make_unique<OutputError>(p.integer("layer"), p.choice("phase") == "decode");
-          }};
+  return {
+      .name = "output-error",
+      .summary = "relative L2 error of a method's attention output against full attention",
+      .paper = "attention output error of sparse-attention-hub, 2025",
+      .metric = "output_error",
+      .deviations =
+          "hidden states are full attention's in every layer, so that errors of earlier layers do "
+          "not accumulate; each turn's prompt is prefilled as a whole, or in segments if the "
+          "method selects between them; the errors of segments are averaged",
+      .input = ProbeInfo::Input::kAnswer,
+      .parameters =
+          {{"layer", Kind::kInteger, "-1", "layer", "this layer only; -1: mean over all", -1},
+           {"phase", Kind::kChoice, "decode", "prefill|decode",
+            "prefill: error over all rows of the prompt; decode: mean over the answer's tokens"},
+           {"method", Kind::kMethod, "", "method",
+            "method that is measured; must be the last parameter: method=snapkv:budget=64"}},
+      .make = [](const Parameters& p) {
+        return std::make_unique<OutputError>(p.integer("layer"), p.choice("phase") == "decode");
+      }};
 }
 
 }  // namespace turnbench

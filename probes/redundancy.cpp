@@ -68,17 +68,21 @@ ProbeInfo redundancy() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "redundancy",
-      .summary = "attention that blocks of a fixed size lose against as many single tokens",
+      .summary =
+          "attention that a selection of blocks loses compared with a selection of as many single "
+          "tokens",
       .paper = "SABlock, 2025, figure 2c",
       .metric = "redundancy",
-      .deviations = "the paper prints no formula, budget or window; by=tokens is a second reading",
-      .parameters = {{"block", Kind::kInteger, "7", "tokens", "of a block", 1},
+      .deviations =
+          "the paper gives no formula, budget or window; by=tokens is a second interpretation",
+      .parameters = {{"block", Kind::kInteger, "7", "tokens", "block size", 1},
                      {"budget", Kind::kBudget, "128", "tokens or share",
                       "tokens kept before the window", 1},
                      {"window", Kind::kInteger, "8", "tokens",
-                      "at the end of the prompt, whose rows score the tokens before it", 1},
+                      "last tokens of the prompt, whose attention scores the tokens before them",
+                      1},
                      {"by", Kind::kChoice, "mass", "mass|tokens",
-                      "share of the best tokens' attention that is lost, or share of the kept "
+                      "mass: lost share of the best tokens' attention; tokens: share of the kept "
                       "tokens that are not among the best"}},
       .make = [](const Parameters& p) {
         return std::make_unique<Redundancy>(p.integer("block"), p.budget("budget"),

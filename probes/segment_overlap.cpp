@@ -54,16 +54,18 @@ class SegmentOverlap : public PromptProbe {
 ProbeInfo segment_overlap() {
   using Kind = ParameterInfo::Kind;
   std::vector<ParameterInfo> parameters = line_parameters();
-  parameters.push_back(
-      {"split", Kind::kNumber, "0.5", "share", "of the prompt that is its first part", 0, 1});
+  parameters.push_back({"split", Kind::kNumber, "0.5", "share",
+                        "size of the first part, as a share of the prompt", 0, 1});
   parameters.push_back({"of", Kind::kChoice, "all", "all|shared",
-                        "lines of the second part that count: all, or those that the first part "
-                        "can have too"});
+                        "lines of the second part that count: all, or only those that also exist "
+                        "in the first part"});
   return {.name = "segment-overlap",
-          .summary = "chosen lines of a prompt's second part that its first part chose too",
+          .summary =
+              "share of the lines selected in a prompt's second part that are also selected in its "
+              "first part",
           .paper = "LoopServe, 2025, figure 3",
           .metric = "overlap",
-          .deviations = "the paper does not say where it cuts: at half",
+          .deviations = "the paper does not state the split: half of the prompt",
           .parameters = std::move(parameters),
           .make = [](const Parameters& p) {
             return std::make_unique<SegmentOverlap>(p.number("eta"), p.number("split"),

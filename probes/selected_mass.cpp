@@ -27,16 +27,17 @@ double mass_on(const LayerView& view, const Selection& selection) {
 ProbeInfo selected_mass() {
   using Kind = ParameterInfo::Kind;
   return {.name = "selected-mass",
-          .summary = "share of the attention that lies on the tokens that a method selects",
+          .summary = "share of the attention on the tokens that a method selects",
           .paper = "SpeContext, 2025, Figure 5(a)",
           .metric = "selected_mass",
           .deviations =
-              "the paper gives no formula: the mean over query heads, layers and the "
-              "answer's tokens; a layer that reads everything counts as 1; hidden states "
-              "are full attention's in every layer",
+              "the paper gives no formula; here: the mean over query heads, layers and the "
+              "answer's tokens; a layer that reads everything counts as 1; hidden states are full "
+              "attention's in every layer",
           .input = ProbeInfo::Input::kAnswer,
-          .parameters = {{"method", Kind::kMethod, "", "method",
-                          "whose selection is measured; stands last: method=quest:budget=512"}},
+          .parameters =
+              {{"method", Kind::kMethod, "", "method",
+                "method that is measured; must be the last parameter: method=quest:budget=512"}},
           .make = [](const Parameters&) { return mean_over_selections(mass_on); }};
 }
 

@@ -26,7 +26,7 @@ class StepOverlap : public PromptProbe {
 
  protected:
   ProbeResult result() override {
-    if (mean_.count == 0) return {0, "no two tokens of the answer are read with a selection"};
+    if (mean_.count == 0) return {0, "the answer has no two consecutive steps with a selection"};
     return {mean_.value(), ""};
   }
 
@@ -50,17 +50,17 @@ class StepOverlap : public PromptProbe {
 ProbeInfo step_overlap() {
   using Kind = ParameterInfo::Kind;
   return {.name = "step-overlap",
-          .summary = "share of the selected tokens that the step before has selected too",
+          .summary = "share of the selected tokens that the previous step selected too",
           .paper = "SpeContext, 2025, Figure 6(b)",
           .metric = "step_overlap",
           .deviations =
-              "the mean over lists, layers and the answer's tokens from the second on; "
-              "the current token, which is always new, is one of the tokens; layers that "
-              "read everything do not count; hidden states are full attention's in every "
-              "layer",
+              "mean over lists, layers and the answer's tokens from the second on; the current "
+              "token, which is always new, counts; layers that read everything do not; hidden "
+              "states are full attention's in every layer",
           .input = ProbeInfo::Input::kAnswer,
-          .parameters = {{"method", Kind::kMethod, "", "method",
-                          "whose selection is measured; stands last: method=quest:budget=512"}},
+          .parameters =
+              {{"method", Kind::kMethod, "", "method",
+                "method that is measured; must be the last parameter: method=quest:budget=512"}},
           .make = [](const Parameters&) { return std::make_unique<StepOverlap>(); }};
 }
 

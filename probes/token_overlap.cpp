@@ -35,10 +35,12 @@ class TokenOverlap : public PromptProbe {
 ProbeInfo token_overlap() {
   using Kind = ParameterInfo::Kind;
   return {.name = "token-overlap",
-          .summary = "tokens important to the answer that the last rows of the prompt name too",
+          .summary =
+              "share of the important prompt tokens that the answer and the last rows of the "
+              "prompt have in common",
           .paper = "LoopServe, 2025, figure 4a",
           .metric = "overlap",
-          .deviations = "the paper does not give the rows of its observation window",
+          .deviations = "the paper does not give the size of its observation window",
           .input = ProbeInfo::Input::kAnswer,
           .parameters = {token_budget_parameter(),
                          {"window", Kind::kInteger, "32", "tokens", "last rows of the prompt", 1}},

@@ -20,7 +20,7 @@ std::vector<std::int32_t> TokenScores::top(int count) const {
 ProbeResult top_token_overlap(const TokenScores& a, const TokenScores& b, const Budget& budget,
                               int prompt_tokens) {
   const int count = std::min(budget.tokens(prompt_tokens), prompt_tokens);
-  if (count == 0) return {0, "the budget is no token of so short a prompt"};
+  if (count == 0) return {0, "the budget is less than one token of so short a prompt"};
   const std::vector<std::int32_t> left = a.top(count), right = b.top(count);
   std::vector<std::int32_t> both;
   std::set_intersection(left.begin(), left.end(), right.begin(), right.end(),
@@ -37,7 +37,7 @@ ParameterInfo token_budget_parameter() {
           ParameterInfo::Kind::kBudget,
           "0.1",
           "tokens or share",
-          "tokens of the prompt that count as important",
+          "number of prompt tokens that are important: those with the highest attention",
           1};
 }
 

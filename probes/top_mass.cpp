@@ -34,7 +34,7 @@ class TopMass : public PromptProbe {
 
  protected:
   ProbeResult result() override {
-    return heads_.reduce(values_, "the budget is no token of so few");
+    return heads_.reduce(values_, "the budget is less than one token");
   }
 
  private:
@@ -55,11 +55,12 @@ ProbeInfo top_mass() {
           .paper = "PQCache, 2024, figure 6",
           .metric = "mass",
           .deviations = "the paper shows the sorted scores of some rows, not their sums",
-          .parameters = and_also({{"budget", Kind::kBudget, "0.1", "tokens or share",
-                                   "tokens with the highest scores, of those that the row sees"},
-                                  {"row", Kind::kNumber, "1", "share of the prompt",
-                                   "where the row is; 1: its last token", 0, 1}},
-                                 head_parameters()),
+          .parameters =
+              and_also({{"budget", Kind::kBudget, "0.1", "tokens or share",
+                         "number of tokens with the highest scores, among those that the row sees"},
+                        {"row", Kind::kNumber, "1", "share of the prompt",
+                         "position of the row; 1: the last token", 0, 1}},
+                       head_parameters()),
           .make = [](const Parameters& p) {
             return std::make_unique<TopMass>(p.budget("budget"), p.number("row"),
                                              parse_head_selection("top-mass", p));

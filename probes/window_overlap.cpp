@@ -56,15 +56,19 @@ ProbeInfo window_overlap() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "window-overlap",
-      .summary = "tokens important to the answer that a window of prompt or answer names too",
+      .summary =
+          "share of the important prompt tokens that the answer and a window of the prompt or "
+          "answer have in common",
       .paper = "LoopServe, 2025, figure 5a",
       .metric = "overlap",
-      .deviations = "the paper does not give its window; the answer's last one may be shorter",
+      .deviations =
+          "the paper does not give its window size; the last window of the answer may be shorter",
       .input = ProbeInfo::Input::kAnswer,
       .parameters = {token_budget_parameter(),
-                     {"window", Kind::kInteger, "16", "tokens", "rows of a window", 1},
+                     {"window", Kind::kInteger, "16", "tokens", "window size", 1},
                      {"index", Kind::kInteger, "-1", "window",
-                      "-1, -2, ...: of the prompt, counted from its end; 0, 1, ...: of the answer",
+                      "index of the window; -1, -2, ...: windows of the prompt, from its end; 0, "
+                      "1, ...: windows of the answer",
                       -1e9}},
       .make = [](const Parameters& p) {
         return std::make_unique<WindowOverlap>(p.budget("budget"), p.integer("window"),

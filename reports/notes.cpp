@@ -120,7 +120,7 @@ std::string progress_note(const Results& results) {
 
 std::string stale_note(const Results& results) {
   if (results.stale().empty()) return "";
-  return fmt::format("Stale: {}; turnbench run computes them anew.", describe(results.stale()));
+  return fmt::format("Stale: {}; turnbench run recomputes them.", describe(results.stale()));
 }
 
 std::vector<std::string> warnings(const Results& results) {
@@ -137,7 +137,7 @@ std::vector<std::string> notes(const Results& results) {
   std::string pending;
   if (own > 0) {
     pending = fmt::format(
-        "Dialogues that have not run in every cell yet: {}; turnbench run goes on with them. ",
+        "Dialogues that have not run in every cell yet: {}; turnbench run continues with them. ",
         own);
   }
   if (imported > 0)
@@ -158,9 +158,9 @@ std::vector<std::string> notes(const Results& results) {
     const std::string chosen = name_of(results.score_choice());
     out.push_back(
         chosen.empty()
-            ? fmt::format("{} turns have no value: they were not asked, or a probe had nothing to "
-                          "measure on them.",
-                          turns)
+            ? fmt::format(
+                  "{} turns have no value: they were not asked, or a probe had nothing to measure.",
+                  turns)
             : fmt::format("{} turns have no value of {}.", turns, chosen));
   }
   for (const std::string& unparsed : results.unparsed_judgements()) out.push_back(unparsed + ".");

@@ -278,7 +278,7 @@ std::vector<BenchRow> bench_throughput(Engine& engine, const BenchOptions& optio
             if (error.kind() != ErrorKind::kMemory) throw;
             row.failure = error.what();
           } catch (const std::bad_alloc&) {
-            row.failure = "the system gave no more memory";
+            row.failure = "the system has no more memory";
           }
           const auto rate = [](const BenchRow& r) {
             return r.failure.empty() ? r.tokens_per_run / r.median_seconds() : 0;

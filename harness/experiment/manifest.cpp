@@ -239,17 +239,17 @@ void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
   const char* isolated = json.has("alone") ? "alone" : "isolated";
   m.isolated = json.get(isolated, false);
   if (m.isolated && m.max_new_tokens < 2)
-    json.at(isolated).fail("max_new_tokens of at least 2 beside it");
+    json.at(isolated).fail("max_new_tokens of at least 2 with it");
   m.link_gbps = json.get("link_gbps", 0.0);
   if (json.has("link_gbps")) {
-    if (!m.isolated) json.at("link_gbps").fail("\"isolated\": true beside it");
+    if (!m.isolated) json.at("link_gbps").fail("\"isolated\": true with it");
     if (!(m.link_gbps >= 0.001 && m.link_gbps <= 1e6))
       json.at("link_gbps").fail("a number of 1e9 bytes/s from 0.001 to 1e6");
   }
   if (json.has("fidelity")) {
-    if (m.isolated) json.at("fidelity").fail("none beside " + std::string(isolated));
+    if (m.isolated) json.at("fidelity").fail("none with " + std::string(isolated));
     if (m.methods.empty() && use == ManifestUse::kRun)
-      json.at("fidelity").fail("methods beside it: probes have none");
+      json.at("fidelity").fail("at least one method: probes have no fidelity");
     m.fidelity = parse_enum<Along>(json.at("fidelity"), {Along::kFull, Along::kGold});
   }
   m.temperature = json.get("temperature", 0.0);
@@ -277,7 +277,7 @@ void check_histories(const JsonView& json, const Manifest& m) {
       if (*keeps == keeps_cache(history)) continue;
       throw input_error(
           "{}: /history: found {} with the method {}, expected {}, as its own mode of later turns "
-          "says",
+          "requires",
           json.source(), name_of(history), printable(method.label()),
           *keeps ? "compress_once or recompress" : "reprefill or dense");
     }
@@ -307,41 +307,44 @@ const std::vector<TableValue>& table_values() {
       kFidelity = "cells with \"fidelity\"", kAlone = "cells that run alone (\"isolated\")",
       kLong = "cells that run alone (\"isolated\") with answers of three tokens or more",
       kHost = "methods with placement=host",
-      kUpper = "methods that choose once for all upper layers",
+      kUpper = "methods that select once for all upper layers",
       kHostLong = "methods with placement=host, where a prompt is longer than what they read";
   static const std::vector<TableValue> values = {
-      {"score", "x100", 100, "what the metric gives"},
-      {"kl", "nats a token", 1, "KL divergence of the next token from full attention's", kFidelity,
-       true, 4},
-      {"agreement", "x100", 100, "share of the tokens at which full attention chooses the same",
-       kFidelity},
-      {"delta_logprob", "nats a token", 1, "log-probability of the answer less full attention's",
+      {"score", "x100", 100, "value of the metric"},
+      {"kl", "nats a token", 1,
+       "KL divergence of the next-token distribution from full attention's", kFidelity, true, 4},
+      {"agreement", "x100", 100,
+       "share of the tokens for which the greedy choice equals full attention's", kFidelity},
+      {"delta_logprob", "nats a token", 1, "log-probability of the answer minus full attention's",
        kFidelity, false, 4, false, true},
       {"answer_nll", "nats a token", 1, "negative log-likelihood of the answer", kFidelity, true,
        4},
       {"ttft", "ms", 1e3, "time to the first token: the prefill of the turn", kAlone, true, 1,
        true},
-      {"tt2t", "ms", 1e3, "time to the second token, with what the first step waits for", kAlone,
+      {"tt2t", "ms", 1e3, "time to the second token, including waits of the first step", kAlone,
        true, 1, true},
       {"step", "ms", 1e3, "median time between two tokens of an answer", kAlone, true, 2, true},
-      {"step_p95", "ms", 1e3, "95th percentile of the same", kAlone, true, 2, true},
+      {"step_p95", "ms", 1e3, "95th percentile of the time between two tokens of an answer", kAlone,
+       true, 2, true},
       {"tpot", "ms", 1e3, "mean time of a token from the third on", kLong, true, 2, true},
-      {"decode_rate", "tokens/s", 1, "of decode steps", kAlone, false, 1, true},
-      {"answer_rate", "tokens/s", 1, "of the answer, with the prefill", kAlone, false, 2, true},
-      {"peak_bytes", "MiB", 1.0 / (1 << 20), "weights, keys and values, and workspace at most",
+      {"decode_rate", "tokens/s", 1, "throughput of decode steps", kAlone, false, 1, true},
+      {"answer_rate", "tokens/s", 1, "throughput of the answer, including the prefill", kAlone,
+       false, 2, true},
+      {"peak_bytes", "MiB", 1.0 / (1 << 20), "peak of weights, keys and values, and workspace",
        kAlone, true, 1, true},
-      {"decode_peak_bytes", "MiB", 1.0 / (1 << 20), "the same while decoding", kAlone, true, 1,
-       true},
+      {"decode_peak_bytes", "MiB", 1.0 / (1 << 20),
+       "peak of weights, keys and values, and workspace while decoding", kAlone, true, 1, true},
       {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", kAll, true, 2,
        true, false, true},
-      {"resident_kv_bytes", "MiB", 1.0 / (1 << 20), "of these on the device, with working sets",
-       kAll, true, 2, true, false, true},
-      {"hit_rate", "share", 1, "of selected tokens, those that were on the device", kHostLong,
+      {"resident_kv_bytes", "MiB", 1.0 / (1 << 20),
+       "keys and values on the device when the answer begins, including working sets", kAll, true,
+       2, true, false, true},
+      {"hit_rate", "share", 1, "share of the selected tokens that were on the device", kHostLong,
        false, 3, true, false, true},
-      {"step_bytes", "MiB", 1.0 / (1 << 20), "that cross the link in a decode step", kHost, true, 3,
-       true, false, true},
-      {"upper_tokens", "tokens", 1, "that upper layers read when the answer begins", kUpper, true,
-       0, true, false, true}};
+      {"step_bytes", "MiB", 1.0 / (1 << 20), "transferred over the link in a decode step", kHost,
+       true, 3, true, false, true},
+      {"upper_tokens", "tokens", 1, "tokens that upper layers read when the answer begins", kUpper,
+       true, 0, true, false, true}};
   return values;
 }
 

@@ -76,9 +76,8 @@ void refuse_duplicates(const std::vector<PublishedNumber>& rows, const std::stri
   for (std::size_t i = 0; i < rows.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       if (!are_of_one_cell(rows[i], rows[j])) continue;
-      throw input_error(
-          "{}: line {}: found a second number for what line {} has one for, expected it once",
-          source, rows[i].line, rows[j].line);
+      throw input_error("{}: line {}: found a second number for the value of line {}, expected one",
+                        source, rows[i].line, rows[j].line);
     }
   }
 }

@@ -16,7 +16,7 @@ namespace turnbench {
 namespace {
 
 constexpr const char* kWarning =
-    "Smoke run on stand-ins: these numbers say nothing about the experiment.";
+    "Smoke run on stand-ins: these numbers are not results of the experiment.";
 constexpr int kLength = 220;     // of a dialogue, in words
 constexpr int kMaxPrompt = 300;  // tokens: the same with markup
 // Prompt limit for records that are read from files: their instructions, examples and questions,
@@ -261,7 +261,8 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   json["max_new_tokens"] = kMaxAnswer;
   json["description"] = fmt::format(
       "{} Every model is the embedded tiny; prompts have at most {} tokens, answers {}; budgets "
-      "shrink with them; of each sweep only the ends run, and what has a published number.{}",
+      "are reduced accordingly; of each sweep, only the ends and the values with a published "
+      "number run.{}",
       kWarning, max_prompt, kMaxAnswer,
       changes.empty() ? "" : " Datasets are replaced: " + join(changes, ", ") + ".");
   const std::string text = json.dump(1);

@@ -304,7 +304,7 @@ UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Deco
   } catch (const Error& error) {
     if (alone || error.kind() == ErrorKind::kDevice) return failed(unit, error);
   } catch (const std::bad_alloc&) {
-    if (alone) return failed(unit, memory_error("the system gave no more memory"));
+    if (alone) return failed(unit, memory_error("the system has no more memory"));
   }
   UnitResult out;
   ProbeUnit single = unit;

@@ -11,7 +11,7 @@ namespace turnbench {
 namespace {
 
 Error no_memory() {
-  return memory_error("the system gave no more memory");
+  return memory_error("the system has no more memory");
 }
 
 /// The result of a unit of which all cells fail.

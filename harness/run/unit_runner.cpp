@@ -123,7 +123,7 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
   if (b.skips()) {
     b.finished = true;
     b.record.status = Record::Status::kNoValue;
-    b.record.error = "not asked: with a dense history only the last turn is";
+    b.record.error = "not asked: with a dense history only the last turn is asked";
   } else if (b.cell->method->eager()) {
     check_eager(b);
   }

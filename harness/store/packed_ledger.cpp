@@ -40,8 +40,8 @@ class Reader {
   }
   bool ended() const { return at_ == bytes_.size(); }
   [[noreturn]] void refuse() const {
-    throw input_error("{}: found {} bytes that end or go on at {}, expected those of a ledger",
-                      where_, bytes_.size(), at_);
+    throw input_error("{}: found {} bytes that are invalid at byte {}, expected a ledger", where_,
+                      bytes_.size(), at_);
   }
 
  private:

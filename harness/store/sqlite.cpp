@@ -183,7 +183,8 @@ void Database::require_writable() {
   if (sqlite3_db_readonly(db_, "main") == 1) refuse("the file or its file system is read-only");
   // A store in WAL mode needs additional files in the same directory.
   sqlite3_exec(db_, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr);
-  if ((sqlite3_errcode(db_) & 0xFF) == SQLITE_CANTOPEN) refuse("no file can be made beside it");
+  if ((sqlite3_errcode(db_) & 0xFF) == SQLITE_CANTOPEN)
+    refuse("no file can be created in its folder");
 }
 
 void Database::open(const std::string& name, int flags) {
@@ -222,8 +223,8 @@ void Database::open() {
   close();
   if (unmerged) {
     throw input_error(
-        "{}: found changes beside it ({}-wal) that cannot be merged or read here, expected the "
-        "store as its last writer closed it, or a folder that can be written",
+        "{}: found unmerged changes ({}-wal) that cannot be read here, expected a store closed by "
+        "its last writer, or a writable folder",
         path_, std::filesystem::path(path_).filename().string());
   }
   open(immutable_name(path_), SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI);

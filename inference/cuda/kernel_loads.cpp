@@ -26,7 +26,7 @@ void SlowNotice::wait() {
 
 std::unique_ptr<SlowNotice> KernelLoads::notice_for(const void* kernel) {
   if (!launched_.insert(kernel).second) return nullptr;
-  return std::make_unique<SlowNotice>("translating kernels for this card ...", delay_);
+  return std::make_unique<SlowNotice>("compiling kernels for this GPU ...", delay_);
 }
 
 }  // namespace turnbench::cuda

@@ -49,8 +49,8 @@ std::vector<Device> parse_devices(const std::string& text, const std::string& pl
   }
   for (const Device& device : out) {
     if (device.index < count) continue;
-    throw input_error("{}: found device {}, expected one from 0 to {}, as this machine has {}",
-                      place, device.index, count - 1, count);
+    throw input_error("{}: found device {}, expected one from 0 to {}: this machine has {}", place,
+                      device.index, count - 1, count);
   }
   return out;
 }

@@ -71,9 +71,8 @@ std::vector<float> Engine::forward_by_layers(const Pass& pass) {
   if (has_retriever(pass.sequence) ||
       std::any_of(pass.forks.begin(), pass.forks.end(), has_retriever)) {
     throw runtime_error(
-        "engine: found a method with a retriever whose prompts go through the model layer by "
-        "layer, "
-        "expected one of the two");
+        "engine: found a method with a retriever and with prompts that are computed layer by "
+        "layer, expected one of the two");
   }
   const std::int64_t at_once = core_.options.prefill_chunk;
   const ForwardBatch whole = begin({&pass, 1}, at_once);

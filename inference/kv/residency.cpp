@@ -576,7 +576,7 @@ Residency::Wanted Residency::unpinned(std::span<const std::vector<std::int32_t>>
     if (list.empty()) continue;
     if (!ascends(list)) {
       const auto at = std::adjacent_find(list.begin(), list.end(), std::greater_equal<>());
-      throw runtime_error("found slot {} behind {} of KV set {}, expected ascending slots", at[1],
+      throw runtime_error("found slot {} after {} of KV set {}, expected ascending slots", at[1],
                           at[0], set);
     }
     if (list.front() < 0) check_on_host(list.front());

@@ -162,7 +162,7 @@ const TensorView& Safetensors::at(const std::string& name,
   if (found == tensors_.end())
     throw input_error("{}: found no tensor {}, expected one", source_, name);
   if (found->second.shape != shape) {
-    throw input_error("{}: /{}: found the shape {}, expected {} as config.json says", source_, name,
+    throw input_error("{}: /{}: found the shape {}, expected {} as in config.json", source_, name,
                       shape_text(found->second.shape), shape_text(shape));
   }
   return found->second;

@@ -68,8 +68,8 @@ Residency::Options working_set_options(const Placement& placement, const DeviceN
     const std::int32_t first_step = room_among((longest + out.block) / out.block);
     if (demand && placement.cache_tokens > 0 && placement.cache_tokens < first_step) {
       throw input_error(
-          "cache_tokens: found {} with a cache_rule that first loads all that a step reads, "
-          "expected 0 (as many as that takes) or at least {}",
+          "cache_tokens: found {} with a cache_rule that loads all tokens of a step, expected 0 "
+          "(as many as needed) or at least {}",
           placement.cache_tokens, first_step);
     }
     out.cache_tokens = std::max(out.cache_tokens, room_among(blocks));

@@ -22,7 +22,7 @@ void check_ascending(std::span<const std::int32_t> values, std::int32_t end, con
   for (std::int32_t x : values) {
     if (x <= last || x >= end) {
       throw runtime_error("{}: found {} {}{}, expected ascending {}s from 0 to {}", where(), what,
-                          x, last < 0 ? "" : fmt::format(" behind {}", last), what, end - 1);
+                          x, last < 0 ? "" : fmt::format(" after {}", last), what, end - 1);
     }
     last = x;
   }
@@ -74,8 +74,8 @@ void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
                       const std::string& method) {
   if (capability<KeyRebuilder>(&selection) == nullptr || rule == Residency::Rule::kPrevious) return;
   throw input_error(
-      "{}: found a cache_rule other than previous, expected cache_rule=previous: keys that a step "
-      "computes stay for the next one",
+      "{}: found a cache_rule other than previous, expected cache_rule=previous, which keeps the "
+      "computed keys for the next step",
       method);
 }
 
@@ -121,7 +121,7 @@ void PolicyCheck::keep(const KeepSets& kept, std::span<const KvHeadCache> sets,
   for (const auto& list : kept.slots) {
     if (list.size() == kept.slots.front().size()) continue;
     throw runtime_error(
-        "{}: found sets of {} and {} tokens, expected equally many, as keeps_unequal_sets says",
+        "{}: found sets of {} and {} tokens, expected equally many, as keeps_unequal_sets declares",
         where("eviction"), kept.slots.front().size(), list.size());
   }
 }

@@ -118,15 +118,18 @@ std::vector<ParameterInfo> ada_parameters() {
   return and_also(
       window_parameters("1024", "32", "7"),
       {{"scorer", Kind::kChoice, "snapkv", "snapkv|h2o|tova|keyformer",
-        "whose scores: attention from the window (pooled), from all rows, from the last row, or "
-        "from all rows with noise"},
-       {"floor_alpha", Kind::kNumber, "0.2", "share", "part of the budget that no set goes below",
+        "method whose scores are used: attention of the window's rows (pooled), of all rows, of "
+        "the last row, or of all rows with Gumbel noise"},
+       {"floor_alpha", Kind::kNumber, "0.2", "share",
+        "minimum number of tokens that a set chooses, as a share of the mean over the layer's sets",
         0, 1},
        {"ada_exact", Kind::kFlag, "true", "",
-        "sets sum to the budget; false: each is rounded, as in the official code"},
+        "the sets' numbers of tokens sum to the budget; false: each is rounded separately, as in "
+        "the official code"},
        {"normalize", Kind::kFlag, "false", "",
-        "scores times the share of a set's mass that its own best tokens hold"},
-       {"skip", Kind::kInteger, "0", "layers", "first layers that share their budget equally"}});
+        "multiply a set's scores by the share of its total score that its best tokens have"},
+       {"skip", Kind::kInteger, "0", "layers",
+        "number of first layers whose sets have equal budgets"}});
 }
 
 Policies make_ada(std::string_view method, const Parameters& p) {
@@ -155,36 +158,35 @@ constexpr std::string_view kPaper =
 MethodInfo adakv() {
   return {.name = "adakv",
           .summary =
-              "a layer's budget shared out to its heads by the scores of SnapKV, H2O, TOVA or "
+              "divides a layer's budget among its heads by the scores of SnapKV, H2O, TOVA or "
               "Keyformer",
           .paper = kPaper,
           .budget_unit =
-              "prompt tokens kept per set in the mean over a layer's sets, the window included; "
-              "generated tokens come on top",
+              "prompt tokens kept per set, as a mean over a layer's sets, window included; "
+              "generated tokens are not counted",
           .deviations =
-              "sets sum to the budget exactly, where the official code rounds each "
-              "(ada_exact=false); one kept set per KV head by default, where it keeps one per "
-              "query head (gran=query_head); floor_alpha is that of its LongBench runs (its "
-              "README says 0.5); SnapKV's scores are the paper's, those of H2O, TOVA and Keyformer "
-              "are compositions of this project, and no other method's are accepted",
+              "sets sum to the budget exactly; the official code rounds each (ada_exact=false); "
+              "one kept set per KV head by default; the official code keeps one per query head "
+              "(gran=query_head); floor_alpha is that of the official LongBench runs (the README "
+              "has 0.5); the paper uses SnapKV's scores; those of H2O, TOVA and Keyformer are "
+              "combinations of this project; no other scores are accepted",
           .parameters = and_also(ada_parameters(), {layers_parameter()}),
           .make = [](const Parameters& p) { return make_ada("adakv", p); }};
 }
 
 /// Ada-KV with the layer budgets of PyramidKV (pyramid_budgets in budget_sharing.cpp).
 MethodInfo ada_pyramidkv() {
-  return {
-      .name = "ada-pyramidkv",
-      .summary = "PyramidKV's budgets per layer, AdaKV's per head",
-      .paper = kPaper,
-      .budget_unit =
-          "prompt tokens kept per set in the mean over all layers and sets, the window included; "
-          "generated tokens come on top",
-      .deviations =
-          "as adakv and pyramidkv; layer budgets follow each prompt, where the official code "
-          "computes them once from the first",
-      .parameters = and_also(ada_parameters(), pyramid_parameters()),
-      .make = [](const Parameters& p) { return make_ada("ada-pyramidkv", p); }};
+  return {.name = "ada-pyramidkv",
+          .summary = "PyramidKV's budgets per layer, divided among the heads as in AdaKV",
+          .paper = kPaper,
+          .budget_unit =
+              "prompt tokens kept per set, as a mean over all layers and sets, window included; "
+              "generated tokens are not counted",
+          .deviations =
+              "those of adakv and pyramidkv; layer budgets are computed for each prompt; the "
+              "official code computes them once, from the first prompt",
+          .parameters = and_also(ada_parameters(), pyramid_parameters()),
+          .make = [](const Parameters& p) { return make_ada("ada-pyramidkv", p); }};
 }
 
 }  // namespace turnbench

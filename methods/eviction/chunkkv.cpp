@@ -72,20 +72,20 @@ MethodInfo chunkkv() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "chunkkv",
-      .summary = "keeps whole chunks of the prompt that its last tokens attend to",
+      .summary = "keeps the chunks of the prompt that its last tokens attend to most",
       .paper =
           "Liu et al., ChunkKV: Semantic-Preserving KV Cache Compression for Efficient "
           "Long-Context LLM Inference, 2025",
-      .budget_unit = "prompt tokens kept per KV head, the window included; generated tokens on top",
+      .budget_unit =
+          "prompt tokens kept per KV head, window included; generated tokens are not counted",
       .deviations =
-          "a chunk scores the mean of its tokens, as kvpress does; the last chunk is cut so that "
-          "the budget is met exactly; the window's size is SnapKV's",
-      .parameters =
-          and_also(budget_and_window_parameters("1024", "32"),
-                   {layers_parameter(),
-                    {"chunk", Kind::kInteger, "10", "tokens", "tokens of a chunk", 1, 1000000},
-                    {"reuse", Kind::kInteger, "1", "layers",
-                     "consecutive layers that share the first one's choice", 1, 1000}}),
+          "a chunk's score is the mean of its tokens' scores, as in kvpress; the last chunk is cut "
+          "so that the budget is used exactly; the window size is SnapKV's",
+      .parameters = and_also(budget_and_window_parameters("1024", "32"),
+                             {layers_parameter(),
+                              {"chunk", Kind::kInteger, "10", "tokens", "chunk size", 1, 1000000},
+                              {"reuse", Kind::kInteger, "1", "layers",
+                               "consecutive layers that use the first one's selection", 1, 1000}}),
       .make = [](const Parameters& p) {
         const WindowSettings settings = budget_and_window_settings("chunkkv", p);
         if (p.integer("reuse") > 1 && settings.budget.rule.kind != LayerRule::Kind::kEqual) {

@@ -24,38 +24,43 @@ MethodInfo h2o() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "h2o",
-      .summary = "keeps the most attended tokens so far (heavy hitters) and the most recent ones",
+      .summary =
+          "keeps the tokens with the most accumulated attention (heavy hitters) and the most "
+          "recent ones",
       .paper =
           "Zhang et al., H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large "
           "Language Models, 2023",
       .budget_unit =
-          "tokens kept per set, recent ones included, and of a number the sinks; mode=dynamic "
-          "holds "
-          "it while decoding, mode=prefill lets generated tokens come on top",
+          "tokens kept per set, recent ones included; sinks are included if the budget is a number "
+          "of tokens; mode=dynamic: also while decoding; mode=prefill: generated tokens are not "
+          "counted",
       .deviations =
-          "one kept set per KV head by default (sums over its query heads), where official code "
-          "has one per query head; the step that exceeds the budget attends before it evicts; "
-          "mode=prefill is KVCache-Factory's variant, and mask=corner what that one did until June "
-          "2026: it takes each prompt as a whole and composes with no prefill method; the official "
-          "default is budget=0.2; comp as in snapkv; sinks as PQCache's code adds them to it: "
-          "sinks=32,comp=index is its H2O(C)",
+          "one kept set per KV head by default (sums over its query heads); the official code has "
+          "one per query head; the step that exceeds the budget attends before it evicts; "
+          "mode=prefill is the variant of KVCache-Factory; mask=corner is that variant's mask "
+          "until June 2026: it needs each prompt as a whole and cannot be combined with a prefill "
+          "method; the official default is budget=0.2; comp as in snapkv; sinks as in PQCache's "
+          "code: sinks=32,comp=index is its H2O(C)",
       .parameters = and_also(
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens kept per set"},
            {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",
-            "evict while decoding, too, or only after the prompt"},
+            "dynamic: evict after the prompt and while decoding; prefill: only after the prompt"},
            {"sinks", Kind::kInteger, "0", "tokens",
-            "first tokens, always kept; with them a share is one of the other tokens, rounded down "
-            "to an even number, and they come on top"},
+            "first tokens, always kept; if there are any, a ratio budget is a share of the other "
+            "tokens, rounded down to an even number, and excludes the sinks"},
            {"recent", Kind::kBudget, "0.5", "tokens, or share of the budget",
             "most recent tokens, always kept", 0, 1e9, "mode=dynamic"},
            {"window", Kind::kInteger, "8", "tokens",
-            "last tokens of the prompt: always kept (mode=prefill), causal rows (mask=corner)", 1,
-            4096, "mode=prefill|mask=corner"},
+            "last tokens of the prompt: always kept (mode=prefill), rows with a causal mask "
+            "(mask=corner)",
+            1, 4096, "mode=prefill|mask=corner"},
            {"mask", Kind::kChoice, "causal", "causal|corner",
-            "what the scores' rows see; corner: all but the window's rows see the whole prompt"},
-           {"norm", Kind::kFlag, "false", "", "divide sums by the rows that could see the token"},
+            "mask of the rows that give the scores; corner: all rows before the window see the "
+            "whole prompt"},
+           {"norm", Kind::kFlag, "false", "",
+            "divide sums by the number of rows that see the token"},
            {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
-            "what has a kept set of its own"},
+            "heads with separate kept sets"},
            layers_parameter()},
           compensation_parameters()),
       .make = [](const Parameters& p) {

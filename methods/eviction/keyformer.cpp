@@ -10,31 +10,31 @@ MethodInfo keyformer() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "keyformer",
-      .summary = "keeps recent tokens and key tokens, scored with Gumbel noise",
+      .summary =
+          "keeps recent tokens and the tokens with the highest scores, which contain Gumbel noise",
       .paper =
           "Adnan et al., Keyformer: KV Cache Reduction through Key Tokens Selection for Efficient "
           "Generative Inference, 2024",
       .budget_unit =
-          "tokens read per set and decode step, recent ones and the step's own included; one less "
-          "stays behind it",
+          "tokens read per set and decode step, recent and current tokens included; one less is "
+          "kept after the step",
       .deviations =
-          "sums over the query heads of a KV head, where the official code knows multi-head "
-          "attention only; the noise is a function of dialogue, layer, head, row and key; the "
-          "token just before the recent ones can be a key token, where the official code passes "
-          "over it",
+          "sums over the query heads of a KV head; the official code supports multi-head attention "
+          "only; the noise is a function of dialogue, layer, head, row and key; the token just "
+          "before the recent ones can be selected; the official code skips it",
       .parameters = {{"budget", Kind::kBudget, "0.6", "tokens or share", "tokens read per set"},
                      {"recent", Kind::kBudget, "0.3", "tokens, or share of the budget",
                       "most recent tokens, always read"},
                      {"noise", Kind::kFlag, "true", "", "Gumbel noise on the scores"},
-                     {"tau_init", Kind::kNumber, "1", "", "temperature of the prompt's rows", 0.01,
+                     {"tau_init", Kind::kNumber, "1", "", "temperature for the prompt's rows", 0.01,
                       100},
                      {"tau_end", Kind::kNumber, "2", "", "temperature after t_max tokens", 0.01,
                       100},
                      {"t_max", Kind::kInteger, "0", "tokens",
-                      "answer tokens until tau_end; 0: the answer's length limit, as in the "
-                      "official runners"},
+                      "answer tokens until the temperature is tau_end; 0: the answer's length "
+                      "limit, as in the official runners"},
                      {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
-                      "what has a kept set of its own"},
+                      "heads with separate kept sets"},
                      layers_parameter()},
       .make = [](const Parameters& p) {
         Policies out;

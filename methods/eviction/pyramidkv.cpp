@@ -7,18 +7,18 @@ namespace turnbench {
 MethodInfo pyramidkv() {
   return {
       .name = "pyramidkv",
-      .summary = "SnapKV with budgets that shrink from the first layer to the last",
+      .summary = "SnapKV with budgets that decrease from the first layer to the last",
       .paper =
           "Cai et al., PyramidKV: Dynamic KV Cache Compression based on Pyramidal Information "
           "Funneling, 2024",
       .budget_unit =
-          "prompt tokens kept per set in the mean over the layers, the window included; generated "
-          "tokens come on top",
+          "prompt tokens kept per set, as a mean over the layers, window included; generated "
+          "tokens are not counted",
       .deviations =
-          "the layers' budgets sum to the mean exactly, where the official code floors the step "
-          "and spends up to 5% more (pyr_exact=false); one kept set per KV head by default "
-          "(gran=query_head is the official code's); window and kernel are KVCache-Factory's; "
-          "comp as in snapkv",
+          "the mean of the layers' budgets is exact; the official code rounds the step down and "
+          "uses up to 5% more (pyr_exact=false); one kept set per KV head by default; the official "
+          "code keeps one per query head (gran=query_head); window and kernel are "
+          "KVCache-Factory's; comp as in snapkv",
       .parameters = and_also(and_also(window_parameters("1024", "8", "7"), pyramid_parameters()),
                              compensation_parameters()),
       .make = [](const Parameters& p) {

@@ -226,36 +226,37 @@ MethodInfo sablock() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "sablock",
-      .summary = "keeps blocks of adaptive size inside segments that punctuation delimits",
+      .summary = "keeps blocks of adaptive size within segments delimited by punctuation",
       .paper =
           "SABlock: Semantic-Aware KV Cache Eviction with Adaptive Compression Block Size, 2025",
-      .budget_unit = "prompt tokens kept per KV head, the window included; generated tokens on top",
+      .budget_unit =
+          "prompt tokens kept per KV head, window included; generated tokens are not counted",
       .deviations =
           "a reconstruction: the equations of segment weights and guided scores, the delimiters, "
-          "lambda, gamma, tau, the largest block and the window are inferred from the paper's "
-          "prose, tables and neighbours; one kept set per layer, from scores averaged over all "
-          "heads. Its ablations: lambda=0 (no guidance); block_max=1 (no adaptive blocks); token "
-          "level: both; fixed blocks of 5 or 10: block_max=5,blocks=fixed, over the whole prompt "
-          "with segment=none",
+          "lambda, gamma, tau, the largest block and the window are inferred from the paper's text "
+          "and tables and from related methods; one kept set per layer, from scores averaged over "
+          "all heads; ablations of the paper: lambda=0 (no guidance); block_max=1 (no adaptive "
+          "blocks); both (token level); block_max=5,blocks=fixed or block_max=10,blocks=fixed "
+          "(fixed blocks), with segment=none over the whole prompt",
       .parameters = and_also(
           budget_and_window_parameters("1024", "8"),
           {layers_parameter(),
-           {"lambda", Kind::kNumber, "0.5", "", "strength of the segments' guidance; 0: none", 0,
+           {"lambda", Kind::kNumber, "0.5", "", "strength of the guidance by segments; 0: none", 0,
             10},
            {"gamma", Kind::kNumber, "0.5", "", "weight of a segment's diversity (entropy)", 0, 10},
            {"tau", Kind::kNumber, "0.8", "share",
-            "part of the best tokens' score that a block size must exceed", 0, 1},
-           {"block_max", Kind::kInteger, "10", "tokens", "largest block", 1, 1024},
+            "a block size must retain more than this share of the best tokens' score", 0, 1},
+           {"block_max", Kind::kInteger, "10", "tokens", "largest block size", 1, 1024},
            {"blocks", Kind::kChoice, "all", "all|odd|fixed",
-            "block sizes that are tried; fixed: block_max, whatever tau and the segment's budget "
-            "say"},
+            "block sizes that are tried; fixed: block_max only, regardless of tau and the "
+            "segment's budget"},
            {"guide", Kind::kChoice, "mul", "mul|mix|pow",
             "guided score: s (1 + lambda F), (1 - lambda) s + lambda F, or s F^lambda"},
            {"weight", Kind::kChoice, "mul", "mul|add",
             "segment weight F from mean I and diversity D: I (1 + gamma D), or I + gamma D"},
-           {"ent_norm", Kind::kFlag, "true", "", "entropy divided by its maximum"},
+           {"ent_norm", Kind::kFlag, "true", "", "divide the entropy by its maximum"},
            {"segment", Kind::kChoice, "clause", "clause|sentence|none",
-            "where the prompt is cut; none: it is one segment"}}),
+            "ends of segments; none: the prompt is one segment"}}),
       .make = [](const Parameters& p) {
         Policies out;
         out.eviction = std::make_unique<SaBlock>(budget_and_window_settings("sablock", p),

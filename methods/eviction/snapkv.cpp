@@ -47,15 +47,15 @@ std::unique_ptr<EvictionPolicy> make_snapkv(const WindowSettings& settings) {
 MethodInfo snapkv() {
   return {
       .name = "snapkv",
-      .summary = "keeps what the last tokens of the prompt attend to",
+      .summary = "keeps the tokens that the last tokens of the prompt attend to most",
       .paper = "Li et al., SnapKV: LLM Knows What You Are Looking for Before Generation, 2024",
       .budget_unit =
-          "prompt tokens kept per set, the window included; generated tokens come on top",
+          "prompt tokens kept per set, window included; generated tokens are not counted",
       .deviations =
-          "one kept set per KV head by default, where the official code keeps one per query head "
+          "one kept set per KV head by default; the official code keeps one per query head "
           "(gran=query_head); window and kernel are those of the official LongBench runs; the "
-          "paper of PQCache prints no formula for its (C) baselines: comp=index is inferred, "
-          "comp=all the other reading",
+          "PQCache paper gives no formula for its (C) baselines: comp=index is inferred, comp=all "
+          "is the other interpretation",
       .parameters = and_also(and_also(window_parameters("1024", "32", "7"), {layers_parameter()}),
                              compensation_parameters()),
       .make = [](const Parameters& p) {

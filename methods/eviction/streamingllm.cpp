@@ -52,31 +52,31 @@ class StreamingLlm : public EvictionPolicy {
 /// evicted.  After each step the oldest token after the sinks is evicted (Xiao et al., 2023).
 MethodInfo streamingllm() {
   using Kind = ParameterInfo::Kind;
-  return {.name = "streamingllm",
-          .summary = "keeps the first tokens (attention sinks) and the most recent ones",
-          .paper = "Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023",
-          .budget_unit =
-              "tokens kept per KV head, sinks included; with rolling=true also while decoding",
-          .deviations =
-              "prefill attention is dense; a decode step attends before the oldest token leaves; a "
-              "later turn is prefilled before it evicts, where the official demo makes room first; "
-              "positions are kept by default, where that demo shifts them (pos=shift)",
-          .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
-                          "tokens kept per KV head"},
-                         {"sinks", Kind::kInteger, "4", "tokens", "first tokens that never leave"},
-                         {"pos", Kind::kChoice, "keep", "keep|shift",
-                          "positions of kept tokens: their own, or their place in the cache"},
-                         {"rolling", Kind::kFlag, "true", "", "the window moves on while decoding"},
-                         layers_parameter()},
-          .make = [](const Parameters& p) {
-            Policies out;
-            const LayerBudget budget = layer_budget("streamingllm", p);
-            const int sinks = p.integer("sinks");
-            check_room("streamingllm", budget.mean, sinks, fmt::format("{} sinks", sinks));
-            out.eviction = std::make_unique<StreamingLlm>(budget, sinks, p.choice("pos") == "shift",
-                                                          p.flag("rolling"));
-            return out;
-          }};
+  return {
+      .name = "streamingllm",
+      .summary = "keeps the first tokens (attention sinks) and the most recent ones",
+      .paper = "Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023",
+      .budget_unit = "tokens kept per KV head, sinks included; rolling=true: also while decoding",
+      .deviations =
+          "prefill attention is dense; a decode step attends before the oldest token is evicted; a "
+          "later turn is prefilled before the eviction; the official demo evicts first; positions "
+          "are kept by default; the demo shifts them (pos=shift)",
+      .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
+                      "tokens kept per KV head"},
+                     {"sinks", Kind::kInteger, "4", "tokens", "first tokens, always kept"},
+                     {"pos", Kind::kChoice, "keep", "keep|shift",
+                      "positions of kept tokens: the original ones, or their index in the cache"},
+                     {"rolling", Kind::kFlag, "true", "", "evict while decoding too"},
+                     layers_parameter()},
+      .make = [](const Parameters& p) {
+        Policies out;
+        const LayerBudget budget = layer_budget("streamingllm", p);
+        const int sinks = p.integer("sinks");
+        check_room("streamingllm", budget.mean, sinks, fmt::format("{} sinks", sinks));
+        out.eviction = std::make_unique<StreamingLlm>(budget, sinks, p.choice("pos") == "shift",
+                                                      p.flag("rolling"));
+        return out;
+      }};
 }
 
 }  // namespace turnbench

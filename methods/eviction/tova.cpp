@@ -47,13 +47,13 @@ class Tova : public EvictionPolicy {
 MethodInfo tova() {
   using Kind = ParameterInfo::Kind;
   return {.name = "tova",
-          .summary = "drops, at every step, the token that the last one attends to least",
+          .summary = "evicts, at every step, the token that the last one attends to least",
           .paper = "Oren et al., Transformers are Multi-State RNNs, 2024",
-          .budget_unit = "tokens kept per KV head, held while decoding",
-          .deviations = "a decode step attends before the token leaves",
+          .budget_unit = "tokens kept per KV head, also while decoding",
+          .deviations = "a decode step attends before it evicts",
           .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                           "tokens kept per KV head"},
-                         {"protect_last", Kind::kFlag, "false", "", "the last token never leaves"},
+                         {"protect_last", Kind::kFlag, "false", "", "never evict the last token"},
                          layers_parameter()},
           .make = [](const Parameters& p) {
             Policies out;

@@ -53,24 +53,26 @@ void check_room(std::string_view method, const Budget& budget, int fixed, std::s
 
 ParameterInfo layers_parameter() {
   return {"layers", ParameterInfo::Kind::kLayers, "equal", "equal|pyramid[/beta]|w0/w1/...",
-          "how the layers share the budget, which is their mean; w: a layer's weight"};
+          "division of the budget among the layers; its mean over the layers is the budget; w: a "
+          "layer's weight"};
 }
 
 std::vector<ParameterInfo> pyramid_parameters() {
   using Kind = ParameterInfo::Kind;
-  return {
-      {"beta", Kind::kInteger, "20", "",
-       "the last layer chooses 1/beta of the mean, the first the rest of twice the mean", 1, 10000},
-      {"pyr_exact", Kind::kFlag, "true", "",
-       "layers sum to the budget; false: the official floored step"}};
+  return {{"beta", Kind::kInteger, "20", "",
+           "the last layer chooses mean / beta tokens, the first 2 mean - mean / beta", 1, 10000},
+          {"pyr_exact", Kind::kFlag, "true", "",
+           "the layers' mean is exactly the budget; false: the step is rounded down, as in the "
+           "official code"}};
 }
 
 std::vector<ParameterInfo> compensation_parameters() {
   using Kind = ParameterInfo::Kind;
   return {{"comp", Kind::kChoice, "none", "none|index|all",
-           "tokens on top, as PQCache's (C) baselines: for comm, or for its fetched top-k, too"},
+           "additional tokens, as for PQCache's (C) baselines: comm n / 2 (index), or also the "
+           "top-k tokens that PQCache fetches (all)"},
           {"comm", Kind::kNumber, "1/128", "share of keys",
-           "bytes moved to decide, which are worth comm n / 2 tokens (comp)", 0, 1}};
+           "bytes that PQCache transfers for its decisions, equal to comm n / 2 tokens", 0, 1}};
 }
 
 LayerBudget layer_budget(std::string_view method, const Parameters& p) {

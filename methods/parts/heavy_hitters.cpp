@@ -98,7 +98,7 @@ HeavyHitters::Split HeavyHitters::split(const LayerView& view) const {
   if (n > budget && (sinks + wanted > budget || budget == 0)) {
     throw input_error("{}: found a budget of {} tokens and {} recent ones{}, expected no more",
                       s_.budget.method, budget, wanted,
-                      sinks == 0 ? "" : fmt::format(" beside {} sinks", sinks));
+                      sinks == 0 ? "" : fmt::format(" with {} sinks", sinks));
   }
   int recent = std::min(wanted, budget), hitters = s_.budget.choices(view, sinks + recent);
   if (s_.counts_current) --(recent > 0 ? recent : hitters);

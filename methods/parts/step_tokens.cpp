@@ -79,7 +79,7 @@ int step_budget(int tokens, int sinks) {
 
 ParameterInfo sinks_parameter() {
   return {"sinks", ParameterInfo::Kind::kInteger, "0", "tokens",
-          "first tokens that are always read, in the budget"};
+          "first tokens, always read; counted in the budget"};
 }
 
 int sinks_of_steps(std::string_view method, const Parameters& parameters) {

@@ -21,8 +21,8 @@ std::vector<ParameterInfo> budget_and_window_parameters(std::string_view budget,
                                                         std::string_view window) {
   using Kind = ParameterInfo::Kind;
   return {{"budget", Kind::kBudget, budget, "tokens or share", "prompt tokens kept per set"},
-          {"window", Kind::kInteger, window, "tokens",
-           "last tokens of the prompt, which are always kept", 1, 4096}};
+          {"window", Kind::kInteger, window, "tokens", "last tokens of the prompt, always kept", 1,
+           4096}};
 }
 
 std::vector<ParameterInfo> window_parameters(std::string_view budget, std::string_view window,
@@ -30,9 +30,9 @@ std::vector<ParameterInfo> window_parameters(std::string_view budget, std::strin
   using Kind = ParameterInfo::Kind;
   return and_also(
       budget_and_window_parameters(budget, window),
-      {{"kernel", Kind::kInteger, kernel, "tokens", "width of the pooling, odd", 1, 255},
+      {{"kernel", Kind::kInteger, kernel, "tokens", "width of the pooling kernel, odd", 1, 255},
        {"pool", Kind::kChoice, "max", "max|avg|none", "pooling of the scores"},
-       {"gran", Kind::kChoice, "kv_head", "kv_head|query_head", "what has a kept set of its own"},
+       {"gran", Kind::kChoice, "kv_head", "kv_head|query_head", "heads with separate kept sets"},
        {"gqa_agg", Kind::kChoice, "mean", "mean|max|sum",
         "reduction over the query heads of a KV head"}});
 }

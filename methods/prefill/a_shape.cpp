@@ -39,13 +39,13 @@ class BandPrefill : public PrefillPolicy {
 };
 
 std::vector<ParameterInfo> band_parameters() {
-  return {
-      {"n_init", ParameterKind::kInteger, "128", "tokens", "first tokens that every row sees"},
-      {"n_local", ParameterKind::kInteger, "3968", "tokens",
-       "most recent tokens that a row sees, itself included", 1},
-      {"starting_layer", ParameterKind::kInteger, "-1", "layer", "layers below it are dense", -1},
-      {"followup", ParameterKind::kChoice, "sparse", "sparse|dense",
-       "later turns' rows on a kept cache"}};
+  return {{"n_init", ParameterKind::kInteger, "128", "tokens", "first tokens that every row sees"},
+          {"n_local", ParameterKind::kInteger, "3968", "tokens",
+           "most recent tokens that a row sees, itself included", 1},
+          {"starting_layer", ParameterKind::kInteger, "-1", "layer",
+           "first sparse layer; lower layers are dense", -1},
+          {"followup", ParameterKind::kChoice, "sparse", "sparse|dense",
+           "prefill of later turns on a kept cache"}};
 }
 
 Policies make_band(const Parameters& p, int dense_rows) {
@@ -61,19 +61,18 @@ Policies make_band(const Parameters& p, int dense_rows) {
 /// StreamingLLM's mask, only in the prefill: each row sees the first n_init tokens and the last
 /// n_local ones, itself included.
 MethodInfo a_shape() {
-  return {
-      .name = "a-shape",
-      .summary = "sparse prefill on attention sinks and a local window",
-      .paper =
-          "Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023; as a "
-          "prefill mask: Jiang et al., MInference 1.0, 2024",
-      .budget_unit = "keys per prefill row: n_init + n_local; every token is kept",
-      .deviations =
-          "later turns on a kept cache follow the same mask, where the reference harness computes "
-          "them densely (followup=dense); which sizes LoopServe's comparison used is a guess: "
-          "these, or n_local=896 for its budget of 1024",
-      .parameters = band_parameters(),
-      .make = [](const Parameters& p) { return make_band(p, 0); }};
+  return {.name = "a-shape",
+          .summary = "sparse prefill on attention sinks and a local window",
+          .paper =
+              "Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023; as a "
+              "prefill mask: Jiang et al., MInference 1.0, 2024",
+          .budget_unit = "keys per prefill row: n_init + n_local; every token is kept",
+          .deviations =
+              "later turns on a kept cache have the same mask; the reference harness computes them "
+              "densely (followup=dense); the sizes in LoopServe's comparison are unknown: these, "
+              "or n_local=896 for its budget of 1024",
+          .parameters = band_parameters(),
+          .make = [](const Parameters& p) { return make_band(p, 0); }};
 }
 
 /// A-shape whose last n_last rows are dense (SCBench).  n_init=8, n_local=512, n_last=128,
@@ -81,7 +80,7 @@ MethodInfo a_shape() {
 MethodInfo tri_shape() {
   std::vector<ParameterInfo> parameters = band_parameters();
   parameters.push_back({"n_last", ParameterKind::kInteger, "100", "rows",
-                        "last rows of a pass that are dense, at most all but one"});
+                        "number of last rows of a pass that are dense, at most all but one"});
   return {
       .name = "tri-shape",
       .summary = "sparse prefill on sinks and a local window, with the last rows dense",
@@ -90,8 +89,8 @@ MethodInfo tri_shape() {
           "al., TriangleMix, 2025 (n_init=8, n_local=512, n_last=128, starting_layer=16)",
       .budget_unit = "keys per prefill row: n_init + n_local; every token is kept",
       .deviations =
-          "in later turns on a kept cache the dense rows are the last ones of the turn, where the "
-          "reference harness computes all of them densely (followup=dense)",
+          "in later turns on a kept cache the turn's last rows are dense; the reference harness "
+          "computes all rows densely (followup=dense)",
       .parameters = parameters,
       .make = [](const Parameters& p) { return make_band(p, p.integer("n_last")); }};
 }

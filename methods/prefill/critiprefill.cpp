@@ -134,27 +134,28 @@ MethodInfo critiprefill() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "critiprefill",
-      .summary = "sparse prefill on the key blocks that matter most to each segment of rows",
+      .summary =
+          "sparse prefill on the key blocks with the highest scores for each segment of rows",
       .paper =
           "Lv et al., CritiPrefill: A Segment-wise Criticality-based Approach for Prefilling "
           "Acceleration in LLMs, 2024",
-      .budget_unit = "keys per prefill row in front of its segment; every token is kept",
+      .budget_unit = "keys per prefill row, before its segment; every token is kept",
       .deviations =
-          "threshold is the official API's (its command line has 1024); later turns on a kept "
-          "cache are cut into segments and key blocks from the turn's first row on, and their "
-          "last segment is dense (followup=dense: all of them)",
-      .parameters = {{"budget", Kind::kBudget, "2048", "tokens or share",
-                      "keys of a segment in front of it, in whole blocks"},
-                     {"segment", Kind::kInteger, "512", "rows",
-                      "rows that share their keys, a multiple of 64 and of block", 64, 65536},
-                     {"block", Kind::kInteger, "32", "tokens", "keys chosen together", 1, 65536},
-                     {"threshold", Kind::kInteger, "4096", "tokens",
-                      "rows in front of this position are dense"},
-                     {"layer_skip", Kind::kInteger, "1", "layers", "first layers that are dense"},
-                     {"layer_fusion", Kind::kFlag, "true", "",
-                      "a quarter of each score comes from the layer before"},
-                     {"followup", Kind::kChoice, "sparse", "sparse|dense",
-                      "later turns' rows on a kept cache"}},
+          "threshold is the default of the official API (the official command line has 1024); "
+          "segments and key blocks of later turns on a kept cache start at the turn's first row, "
+          "and the last segment is dense (followup=dense: all segments)",
+      .parameters =
+          {{"budget", Kind::kBudget, "2048", "tokens or share",
+            "keys before a segment that its rows attend to, in whole blocks"},
+           {"segment", Kind::kInteger, "512", "rows",
+            "rows per segment, which share their keys; a multiple of 64 and of block", 64, 65536},
+           {"block", Kind::kInteger, "32", "tokens", "keys per block, selected together", 1, 65536},
+           {"threshold", Kind::kInteger, "4096", "tokens", "rows before this position are dense"},
+           {"layer_skip", Kind::kInteger, "1", "layers", "number of first layers that are dense"},
+           {"layer_fusion", Kind::kFlag, "true", "",
+            "a quarter of each score is that of the previous layer"},
+           {"followup", Kind::kChoice, "sparse", "sparse|dense",
+            "prefill of later turns on a kept cache"}},
       .make = [](const Parameters& p) {
         const CritiPrefill::Settings s{p.budget("budget"),
                                        p.integer("segment"),

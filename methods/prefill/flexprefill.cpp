@@ -240,21 +240,22 @@ MethodInfo flexprefill() {
       .budget_unit =
           "no token budget: gamma is the share of attention to cover; every token is kept",
       .deviations =
-          "0 log 0 is 0 where the official code yields NaN; a block of budget stands for as many "
-          "lines as it is wide, where the official code divides by 128 at any width; later turns "
-          "on a kept cache estimate "
-          "on their own last rows, with row blocks and key blocks aligned to the turn's first row "
-          "(followup=dense computes them densely)",
+          "0 log 0 is 0; the official code yields NaN; a block of the budget is equivalent to as "
+          "many lines as its width; the official code divides by 128 for any width; later turns on "
+          "a kept cache use their own last rows for estimates, and their row and key blocks are "
+          "aligned to the turn's first row (followup=dense computes them densely)",
       .parameters = {{"gamma", Kind::kNumber, "0.9", "share",
-                      "attention to cover; 1.001 takes every block", 0, 1.1},
+                      "attention to cover; 1.001: every block", 0, 1.1},
                      {"tau", Kind::kNumber, "0.1", "distance",
-                      "block estimates closer than this to the truth are used", 0, 1},
+                      "a head uses block estimates if their Jensen-Shannon distance to the exact "
+                      "ones is below this",
+                      0, 1},
                      {"min_budget", Kind::kInteger, "512", "tokens",
-                      "least budget of lines; up to it the prefill is dense", 1},
-                     {"max_budget", Kind::kInteger, "0", "tokens", "largest budget; 0 = none"},
+                      "minimum budget of lines; prompts up to this length are dense", 1},
+                     {"max_budget", Kind::kInteger, "0", "tokens", "maximum budget; 0: none"},
                      {"block", Kind::kChoice, "128", "64|128", "rows and keys of a block"},
                      {"followup", Kind::kChoice, "sparse", "sparse|dense",
-                      "later turns' rows on a kept cache"}},
+                      "prefill of later turns on a kept cache"}},
       .make = [](const Parameters& p) {
         Policies out;
         out.prefill = std::make_unique<FlexPrefill>(FlexPrefill::Settings{

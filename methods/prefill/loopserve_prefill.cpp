@@ -112,22 +112,25 @@ MethodInfo loopserve_prefill() {
           "no token budget: alpha is the share of attention mass to recover on the sampled new "
           "rows",
       .deviations =
-          "sample size and law, and the overlap of crossing lines, are not given by the paper: 64 "
-          "rows, uniform; offset 0 is always chosen, so that no row is empty; exact residual gains "
-          "(overlap=bound is the printed rule, with gains that are never below 0); reuse of "
-          "lines is understood as: rows of earlier turns keep what their own lines gave; the "
-          "paper's main runs say alpha 0.955, its sensitivity study 0.98 to 1",
+          "the paper does not give the number and distribution of sampled rows (here: 64, uniform) "
+          "and the overlap of crossing lines; offset 0 is always selected, so that no row is "
+          "empty; residual gains are exact (overlap=bound is the printed rule, with gains of at "
+          "least 0); reuse of lines is interpreted as: rows of earlier turns keep the results of "
+          "their own lines; alpha is 0.955 in the paper's main runs and 0.98 to 1 in its "
+          "sensitivity study",
       .parameters = {{"alpha", Kind::kNumber, "0.955", "share",
                       "attention mass to recover; 1 is dense", 0, 1},
                      {"samples", Kind::kInteger, "64", "rows", "sampled rows of the turn", 1,
                       65536},
-                     {"overlap", Kind::kChoice, "exact", "exact|bound", "how crossing lines count"},
+                     {"overlap", Kind::kChoice, "exact", "exact|bound",
+                      "gain of a line that crosses selected lines: exact, or the bound that the "
+                      "paper prints"},
                      {"gqa", Kind::kChoice, "query_head", "query_head|group",
-                      "what has lines of its own"},
+                      "heads with separate lines"},
                      {"recompute_answer", Kind::kFlag, "true", "",
-                      "a turn's rows begin with the previous answer, also on a kept cache"},
+                      "the rows of a turn start with the previous answer, also on a kept cache"},
                      {"mask", Kind::kChoice, "block64", "block64|line",
-                      "execution: 64-key runs (a superset), or exactly the lines"}},
+                      "computed keys: runs of 64 keys (a superset), or exactly the lines"}},
       .make = [](const Parameters& p) {
         Policies out;
         out.prefill = std::make_unique<LoopServePrefill>(LoopServePrefill::Settings{

@@ -111,29 +111,32 @@ MethodInfo minference() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "minference",
-      .summary = "sparse prefill on each head's own pattern, its places estimated on the last rows",
+      .summary =
+          "sparse prefill with one pattern per head, whose positions are estimated from the last "
+          "rows",
       .paper =
           "Jiang et al., MInference 1.0: Accelerating Pre-filling for Long-Context LLMs via "
           "Dynamic Sparse Attention, 2024",
       .budget_unit = "lines per query head: columns and diagonals; every token is kept",
       .deviations =
-          "later turns on a kept cache are sparse too, where the reference harness computes them "
-          "densely (followup=dense); without a file of patterns all heads are vertical-slash with "
-          "the sizes of the published Llama-3.1-8B file; fewer than 100 diagonals are refused, as "
-          "the first 100 are always taken; `turnbench calibrate minference` makes a file as the "
-          "official search does",
+          "later turns on a kept cache are sparse too; the reference harness computes them densely "
+          "(followup=dense); without a pattern file all heads are vertical-slash with the sizes of "
+          "the published Llama-3.1-8B file; fewer than 100 diagonals are an error, because the "
+          "first 100 are always selected; `turnbench calibrate minference` writes a pattern file "
+          "as the official search does",
       .parameters =
           {{"config", Kind::kFile, "none", "path",
-            "patterns of the heads in MInference's JSON format (see the command calibrate); none = "
-            "vertical, slash for all"},
-           {"vertical", Kind::kInteger, "512", "lines", "columns of a head, without a file"},
-           {"slash", Kind::kInteger, "2048", "lines", "diagonals of a head, without a file", 100},
-           {"ratio", Kind::kNumber, "1", "factor", "multiplies the sizes of all heads", 0, 1000},
-           {"starting_layer", Kind::kInteger, "-1", "layer", "layers below it are dense", -1},
+            "pattern file in MInference's JSON format (see the command calibrate); none: all heads "
+            "have vertical and slash"},
+           {"vertical", Kind::kInteger, "512", "lines", "columns per head, without a file"},
+           {"slash", Kind::kInteger, "2048", "lines", "diagonals per head, without a file", 100},
+           {"ratio", Kind::kNumber, "1", "factor", "factor for the sizes of all heads", 0, 1000},
+           {"starting_layer", Kind::kInteger, "-1", "layer",
+            "first sparse layer; lower layers are dense", -1},
            {"vs_mask", Kind::kChoice, "block64", "block64|line",
-            "execution of lines: 64-key runs (a superset), or exactly"},
+            "computed keys of lines: runs of 64 keys (a superset), or exactly the lines"},
            {"followup", Kind::kChoice, "sparse", "sparse|dense",
-            "later turns' rows on a kept cache"}},
+            "prefill of later turns on a kept cache"}},
       .make =
           [](const Parameters& p) {
             const auto file = p.file("config");

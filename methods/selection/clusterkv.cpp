@@ -195,46 +195,47 @@ MethodInfo clusterkv() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "clusterkv",
-      .summary = "clusters keys by direction and reads the clusters that suit the query",
+      .summary = "clusters keys by direction and reads the clusters with the highest scores",
       .paper =
           "Liu et al., ClusterKV: Manipulating LLM KV Cache in Semantic Space for Recallable "
           "Compression, 2024",
       .budget_unit =
-          "tokens read per query head and step, sinks included; tokens of the answer that are in "
-          "no cluster yet, the current one among them, are free, up to `window` of them; all of "
-          "the answer with window=0; accounting=efficiency: sinks are free and the current token "
-          "counts",
+          "tokens read per query head and step, sinks included; answer tokens that are in no "
+          "cluster yet, the current one among them, are not counted: at most `window` tokens, or "
+          "with window=0 the whole answer; accounting=efficiency: sinks are not counted, the "
+          "current token is",
       .deviations =
-          "one cluster for each 80 tokens, the first centroids are drawn without replacement, "
-          "and iterations are always 20, as where its code measures speed (where it measures "
-          "accuracy: k-means++ and 400 clusters); clusters are read in the order of their scores "
-          "(where it measures speed: in that of a sort that is not finished), and the first "
-          "tokens of the last one; an answer's clusters are 4 for 320 tokens as in the paper "
-          "(code: 8, and none where it measures accuracy), made in the step after them (code: in "
-          "that of their last one, which may read tokens twice); what a later turn adds, the "
-          "last answer included, is clustered as one batch, where the code knows one prompt "
-          "only; a prompt within the budget is clustered when the answer exceeds it, whose code "
-          "for accuracy reads everything then (window=0); its runs of LongBench feed the question, "
-          "at least the last 100 characters of a prompt, token by token through steps that select "
-          "and never clusters it, where here all of a prompt is dense and clustered; with "
-          "evictions all is clustered anew; equal scores: the earlier cluster; the "
-          "device keeps the tokens that a query head read in the step before, and begins without "
-          "any",
+          "one cluster per 80 tokens, initial centroids drawn without replacement and always 20 "
+          "iterations, as in the official efficiency code (accuracy code: k-means++ and 400 "
+          "clusters); clusters are read in descending order of their scores (efficiency code: in "
+          "the order of an incomplete sort), of the last one only the first tokens; an answer has "
+          "4 clusters per 320 tokens as in the paper (efficiency code: 8; accuracy code: none), "
+          "built in the step after these tokens (efficiency code: in the step of the last one, "
+          "which may read tokens twice); the tokens that a later turn adds, the last answer "
+          "included, are clustered as one batch (the official code supports a single prompt); a "
+          "prompt within the budget is clustered when the answer exceeds the budget (accuracy "
+          "code: everything is read, as with window=0); the whole prompt is dense and clustered "
+          "(official LongBench runs: the question, at least the last 100 characters of the prompt, "
+          "passes token by token through steps that select, and is never clustered); with "
+          "evictions all tokens are clustered again; ties go to the earlier cluster; the device "
+          "keeps the tokens that a query head read in the previous step, and starts with none",
       .parameters =
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens read per step"},
-           {"sinks", Kind::kInteger, "16", "tokens",
-            "first tokens that are always read and in no cluster"},
-           {"dense_layers", Kind::kInteger, "2", "layers", "first layers that read everything"},
+           {"sinks", Kind::kInteger, "16", "tokens", "first tokens, always read and in no cluster"},
+           {"dense_layers", Kind::kInteger, "2", "layers",
+            "number of first layers that read everything"},
            {"nlist", Kind::kInteger, "0", "clusters",
-            "of the first prompt; 0: as cluster_tokens says"},
-           {"cluster_tokens", Kind::kInteger, "80", "tokens", "of a prompt for each cluster", 1},
-           {"iterations", Kind::kInteger, "20", "iterations", "of k-means", 0, 300},
+            "clusters of the first prompt; 0: as given by cluster_tokens"},
+           {"cluster_tokens", Kind::kInteger, "80", "tokens", "prompt tokens per cluster", 1},
+           {"iterations", Kind::kInteger, "20", "iterations", "iterations of k-means", 0, 300},
            {"window", Kind::kInteger, "320", "tokens",
-            "of an answer that are clustered together, and read by every step until then; 0: none "
-            "are ever clustered"},
-           {"window_clusters", Kind::kInteger, "4", "clusters", "of such tokens", 1},
+            "answer tokens that are clustered together; until then every step reads them; 0: "
+            "answers are never clustered"},
+           {"window_clusters", Kind::kInteger, "4", "clusters",
+            "clusters per window of answer tokens", 1},
            {"accounting", Kind::kChoice, "accuracy", "accuracy|efficiency",
-            "what the budget counts: sinks and chosen tokens, or the chosen and the current one"}},
+            "what the budget counts: sinks and selected tokens, or selected tokens and the current "
+            "one"}},
       .make =
           [](const Parameters& p) {
             const int sinks = p.choice("accounting") == "accuracy" ? p.integer("sinks") : 0;

@@ -169,41 +169,42 @@ MethodInfo infllm() {
   return {
       .name = "infllm",
       .summary =
-          "reads a sliding window, and the blocks behind it whose representatives suit best, "
-          "in prompts too",
+          "reads a sliding window and the earlier blocks whose representatives have the highest "
+          "scores, also in prompts",
       .paper =
           "Xiao et al., InfLLM: Training-Free Long-Context Extrapolation for LLMs with an "
           "Efficient Context Memory, 2024",
       .budget_unit =
-          "tokens of the window and of the blocks that a step reads, the last block whole; sinks "
-          "and up to a block of tokens on their way from the window to a block come on top; a "
-          "share is one of the prompt without its sinks and its last token: of each turn's prompt "
-          "where turns are prefilled anew (history=reprefill), else of the first one",
+          "tokens of the window and of the blocks that a step reads, rounded up to whole blocks; "
+          "sinks, and tokens that have left the window and do not form a block yet, are not "
+          "counted; a ratio refers to the prompt without its sinks and its last token: to each "
+          "turn's prompt with history=reprefill, otherwise to the first one",
       .deviations =
-          "the budget is divided as in PQCache's comparison, half for the window; its own paper's "
-          "setting is local=4096,topk=16,exc=512; representatives are chosen by the attention that "
-          "a token got within the window, as in its code; where its code reads tokens that leave "
-          "the window within a block of a prompt twice, here they count once; angles are the "
-          "model's, scaled as it scales them, where its code knows plain RoPE; a prompt is "
-          "prefilled with its layer on the device, and blocks go to the host behind it; blocks are "
-          "cached by the time that they were last read (demand-lru; its lru-s is not there); "
-          "equal scores: the earlier block, the earlier token",
+          "half of the budget is the window, as in PQCache's comparison; the setting of InfLLM's "
+          "paper is local=4096,topk=16,exc=512; representatives are selected by the attention that "
+          "a token received within the window, as in the official code; tokens that leave the "
+          "window within a block of prompt rows count once (official code: they are read twice); "
+          "RoPE is scaled as in the model (official code: plain RoPE only); a layer is on the "
+          "device while its part of the prompt is computed, and its blocks are transferred to the "
+          "host afterwards; the device cache replaces the least recently read block (demand-lru; "
+          "the official lru-s is not implemented); ties go to the earlier block and the earlier "
+          "token",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
-                      "of the window and of the blocks that a step reads"},
-                     {"init", Kind::kInteger, "128", "tokens", "first tokens that are always read"},
-                     {"block", Kind::kInteger, "128", "tokens", "of a block", 1},
+                      "tokens of the window and of the blocks that a step reads"},
+                     {"init", Kind::kInteger, "128", "tokens", "first tokens, always read"},
+                     {"block", Kind::kInteger, "128", "tokens", "block size", 1},
                      {"repr", Kind::kInteger, "4", "tokens",
-                      "that represent a block for each query head", 1},
+                      "representatives of a block per query head", 1},
                      {"local", Kind::kInteger, "0", "tokens",
-                      "of the window; 0: half of the budget"},
+                      "size of the window; 0: half of the budget"},
                      {"topk", Kind::kInteger, "0", "blocks",
-                      "that a step reads; 0: what the budget leaves, rounded up"},
+                      "blocks that a step reads; 0: the rest of the budget, rounded up"},
                      {"exc", Kind::kInteger, "512", "tokens",
-                      "of a prompt that choose blocks together, at most those of the window", 1},
+                      "prompt rows that select blocks together; at most the size of the window", 1},
                      {"chunk", Kind::kInteger, "0", "tokens",
-                      "first ones of a prompt that a share refers to, as many as its code is fed "
-                      "at first; 0: all but the last"},
-                     {"perhead", Kind::kFlag, "false", "", "query heads choose for themselves"}},
+                      "first tokens of a prompt that a ratio refers to: the size of the first "
+                      "chunk in the official code; 0: all but the last token"},
+                     {"perhead", Kind::kFlag, "false", "", "separate selections per query head"}},
       .make =
           [](const Parameters& p) {
             const int local = p.integer("local"), window = std::max(kLeastWindow, local);

@@ -81,36 +81,35 @@ class Oracle : public SegmentSelection {
 
 }  // namespace
 
-/// Exact top-k attention: the upper bound of methods that select tokens while decoding.  The
-/// segments are those of PQCache: sinks, the top-k of the middle, a local window.  sinks=0, local=0
-/// is pure top-k.
+/// Exact top-k attention: a reference for methods that select tokens while decoding, but not an
+/// upper bound of their scores.  The segments are those of PQCache: sinks, the top-k of the middle,
+/// a local window.  sinks=0, local=0 is pure top-k.
 MethodInfo oracle() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "oracle",
       .summary =
-          "attends to the truly highest-scoring tokens of each step: an upper bound, not a system",
+          "exact top-k attention: reference for methods that select tokens; not an upper bound of "
+          "the score",
       .paper = "baseline of Zhang et al., PQCache: Product Quantization-based KVCache, 2024",
       .budget_unit =
-          "tokens read per KV head and step: a share counts the prompt without its sinks, a number "
-          "counts the sinks too; recent and best tokens are rounded down each; the current token "
-          "is "
-          "free",
+          "tokens read per KV head and step: a ratio refers to the prompt without its sinks, a "
+          "number includes the sinks; the numbers of recent and of best tokens are rounded down; "
+          "the current token is not counted",
       .deviations =
-          "the sinks and the half that goes to recent tokens come from PQCache's scripts, not "
-          "from its paper; norm=candidates is how PQCache's own search weighs the heads of a "
-          "group; "
-          "the current token is read before an old one leaves the local window; the scripts' "
-          "oracle "
-          "counts it among the recent ones and reads one token less at some lengths",
+          "sinks and local are those of PQCache's scripts, not of its paper; norm=candidates "
+          "weighs the heads of a group as PQCache's own search does; a step reads the current "
+          "token before the local window moves; the oracle of the scripts counts it among the "
+          "recent tokens and reads one token less at some lengths",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
-                     {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
+                     {"sinks", Kind::kInteger, "32", "tokens", "first tokens, always read"},
                      {"local", Kind::kNumber, "0.5", "share",
-                      "part of the budget that goes to the most recent tokens", 0, 1},
+                      "share of the budget for the most recent tokens", 0, 1},
                      {"norm", Kind::kChoice, "all", "all|candidates",
-                      "keys that a head's softmax is over, before heads of a group are summed"},
+                      "keys over which the softmax of a head is computed, before the heads of a "
+                      "group are summed"},
                      {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
-                      "what has a selection of its own"}},
+                      "heads with separate selections"}},
       .make = [](const Parameters& p) {
         check_room("oracle", p.budget("budget"), p.integer("sinks"),
                    fmt::format("{} sinks", p.integer("sinks")));

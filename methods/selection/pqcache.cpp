@@ -177,33 +177,34 @@ MethodInfo pqcache() {
           "Zhang et al., PQCache: Product Quantization-based KVCache for Long Context LLM "
           "Inference, 2024",
       .budget_unit =
-          "tokens read per KV head and step: a share counts the prompt without its sinks, a number "
-          "counts the sinks too; recent and best tokens are rounded down each; the current token "
-          "is free",
+          "tokens read per KV head and step: a ratio refers to the prompt without its sinks, a "
+          "number includes the sinks; the numbers of recent and of best tokens are rounded down; "
+          "the current token is not counted",
       .deviations =
-          "sinks and the half that goes to recent tokens come from its scripts; the current token "
-          "is read before an old one leaves the local window; ties go to the lower position; "
-          "k-means as scikit-learn's, but for what kmeans.h says; centroids and estimates have 32 "
-          "bits (code: 16); four errors of its code are not repeated: codes of stale rows for "
-          "prompt tokens of the local window; the current token in the place of the one that "
-          "leaves this window; a ring index that layers after the first find advanced by one; "
-          "blocks of the previous prompt as cache hits in a first step; a prompt of no more "
-          "tokens than sinks and centroids is read whole; estimates that underflow are ties",
+          "sinks and local are those of the official scripts; a step reads the current token "
+          "before the local window moves; ties go to the lower position; k-means as in "
+          "scikit-learn, except for the differences listed in kmeans.h; centroids and estimates "
+          "have 32 bits (official code: 16); four errors of the official code are not reproduced: "
+          "codes of stale rows for prompt tokens of the local window, the current token in the "
+          "place of the one that leaves this window, a ring index that is one too large in all "
+          "layers after the first, and blocks of the previous prompt as cache hits in a first "
+          "step; a prompt with no more tokens than sinks and centroids is read whole; estimates "
+          "that underflow are ties",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
-                     {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
+                     {"sinks", Kind::kInteger, "32", "tokens", "first tokens, always read"},
                      {"local", Kind::kNumber, "0.5", "share",
-                      "part of the budget that goes to the most recent tokens", 0, 1},
-                     {"m", Kind::kInteger, "2", "parts", "of a key, each with a code of its own", 1,
-                      16},
-                     {"b", Kind::kInteger, "6", "bits", "of a code", 1, 8},
+                      "share of the budget for the most recent tokens", 0, 1},
+                     {"m", Kind::kInteger, "2", "parts",
+                      "PQ sub-vectors per key, each with one code", 1, 16},
+                     {"b", Kind::kInteger, "6", "bits", "bits per code", 1, 8},
                      {"max_iter", Kind::kInteger, "10", "iterations",
-                      "of k-means, at most; 0: as many as `costs` leave time for", 0, 300},
+                      "maximum iterations of k-means; 0: as many as `costs` allows", 0, 300},
                      {"costs", Kind::kFile, "none", "file",
-                      "what prefill and clustering take, as fit-costs writes it"},
+                      "times of prefill and clustering, written by the command fit-costs"},
                      {"mt", Kind::kChoice, "rebuild", "rebuild|reprefill|perturn|extend",
-                      "later turns: all cached keys are clustered anew, the same with history "
-                      "reprefill alone, codebooks of their own for new tokens, or the nearest "
-                      "centroids"}},
+                      "in later turns; rebuild: cluster all cached keys again; reprefill: the "
+                      "same, with history reprefill only; perturn: separate codebooks for new "
+                      "tokens; extend: codes of the nearest existing centroids"}},
       .make =
           [](const Parameters& p) {
             const auto costs = p.file("costs");

@@ -121,22 +121,23 @@ MethodInfo quest() {
           "tokens read per query head and step, in whole pages, at least three, the last page "
           "included",
       .deviations =
-          "last=always is the kernels' rule, with at least three pages as in last=compete, which "
-          "is that of the code for accuracy and reads the current token besides if its page is "
-          "not among the best; query heads of a group choose for themselves, as in the latter; "
-          "a budget of all tokens reads all of them, where its code reads as many pages as it "
-          "fills; retain_generated=true is how the SpeContext paper runs it; its code's own runs "
-          "of LongBench feed the question, at least the last 100 characters of a prompt, token by "
-          "token through steps that select, where here all of a prompt is dense; ties go to the "
-          "earlier page",
-      .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens read per step"},
-                     {"page", Kind::kInteger, "16", "tokens", "of a page", 1},
-                     {"dense_layers", Kind::kInteger, "2", "layers",
-                      "at the beginning, which read everything"},
-                     {"last", Kind::kChoice, "always", "always|compete",
-                      "whether the last page is always read, or competes with the others"},
-                     {"retain_generated", Kind::kFlag, "false", "",
-                      "read all generated tokens on top: only the prompt has pages"}},
+          "last=always is the rule of the official kernels, but with at least three pages; "
+          "last=compete is the rule of the official accuracy code, which also reads the current "
+          "token if its page is not selected; query heads of a group have separate selections, as "
+          "in the accuracy code; a budget of all tokens reads all of them (official code: as many "
+          "pages as the budget fills); retain_generated=true is the setting of the SpeContext "
+          "paper; the whole prompt is dense (official LongBench runs: the question, at least the "
+          "last 100 characters of the prompt, passes token by token through steps that select); "
+          "ties go to the earlier page",
+      .parameters =
+          {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens read per step"},
+           {"page", Kind::kInteger, "16", "tokens", "page size", 1},
+           {"dense_layers", Kind::kInteger, "2", "layers",
+            "number of first layers that read everything"},
+           {"last", Kind::kChoice, "always", "always|compete",
+            "always: the last page is always read; compete: only if its score is high enough"},
+           {"retain_generated", Kind::kFlag, "false", "",
+            "read all generated tokens in addition; only the prompt is divided into pages"}},
       .make = [](const Parameters& p) {
         Policies out;
         out.selection =

@@ -351,56 +351,55 @@ MethodInfo round() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "round",
-      .summary = "chooses rounds of the dialogue once per turn at one layer, for the layers above",
+      .summary = "selects rounds of the dialogue once per turn, in one layer, for all upper layers",
       .paper =
           "Tang et al., Round Attention: A Novel Round-Level Attention Mechanism to Accelerate LLM "
           "Inference, 2025",
       .budget_unit =
-          "no budget in tokens: a share of the earlier rounds, or a threshold; what stands in "
-          "front of the first round, the turn itself and the lower layers are read whole",
+          "no budget in tokens: a share of the earlier rounds, or a threshold; text before the "
+          "first round, the current turn and the lower layers are read completely",
       .deviations =
-          "P is normalised over the earlier rounds, also for strategy fixed, where the paper's 0.1 "
-          "stands beside sums that are not; attention is averaged over the query heads; topk "
-          "rounds up; where no round qualifies the best one is read, of equal ones the earlier; "
-          "layers are counted from 1: layer lw chooses and is the last that reads everything; what "
-          "a template writes before the first message, and the first token, are read by all layers "
-          "and no candidates; markup in front of a question belongs to its round; "
-          "granularity=token chooses tokens for all heads and upper layers together; lw=0 knows "
-          "the "
-          "paper's models by layers, query heads and KV heads: 11 for 24/14/2 (Qwen2.5 0.5B), 13 "
-          "for 28/12/2 (1.5B), 12 for 36/16/2 (3B), 10 for 28/28/4 (7B), 19 for 48/40/8 (14B), 18 "
-          "for 80/64/8 (72B), 5 for 32/32/8 (Llama 3 8B), 16/32/8 (Llama 3.2 1B) and 28/24/8 (3B); "
-          "a model of the same shape gets the same number, so Llama 3 70B 18, where the paper has "
-          "5, and Mistral 7B 5, which the paper does not name; other shapes get a third of their "
-          "layers; the lower layers stay on the "
-          "device between turns unless cold is set, and rounds that are no longer chosen leave it, "
-          "since the host has them; the copy of a round goes page by page; the rule of KV dropping "
-          "is decided here (drop_after): no layer reads a dropped round again, on the device it "
-          "is gone, the host's copy of it stays",
-      .parameters = {{"strategy", Kind::kChoice, "topk", "topk|fixed|adaptive|mean",
-                      "which rounds are read, by their share P of the attention that the question "
-                      "gives to earlier rounds: the best ones, P above the threshold, above the "
-                      "mean and three standard deviations, or above the mean"},
-                     {"threshold", Kind::kNumber, "0.1", "share", "above which P is", 0, 1,
-                      "strategy=fixed"},
-                     {"share", Kind::kNumber, "0.1", "share",
-                      "of the earlier rounds that are read, rounded up", 0, 1, "strategy=topk"},
-                     {"lw", Kind::kInteger, "0", "layers",
-                      "that read everything, the last of which chooses; 0: as the paper found for "
-                      "a model of this shape, else a third of them, rounded up"},
-                     {"granularity", Kind::kChoice, "round", "round|token",
-                      "what is chosen: whole rounds, or tokens of them"},
-                     {"question", Kind::kChoice, "all", "all|last",
-                      "the tokens of the question whose attention counts"},
-                     {"overlap", Kind::kFlag, "false", "",
-                      "the chosen rounds of a layer come to the device while the layers before it "
-                      "are computed; else those of all layers when they are chosen"},
-                     {"drop_after", Kind::kInteger, "0", "turns",
-                      "in a row that do not choose a round, which is then dropped for good; 0: "
-                      "none is ever dropped"},
-                     {"cold", Kind::kFlag, "false", "",
-                      "the earlier rounds of the lower layers are not on the device when a turn "
-                      "begins: they come with it, in the time to its first token"}},
+          "P is normalised over the earlier rounds, also for strategy=fixed, although the paper's "
+          "threshold of 0.1 refers to sums that are not; attention is averaged over the query "
+          "heads; topk rounds up; if no round qualifies, the best one is read; ties go to the "
+          "earlier round; layers are counted from 1: layer lw selects and is the last that reads "
+          "everything; text that a template writes before the first message, and the first token, "
+          "are read by all layers and are no candidates; markup before a question belongs to its "
+          "round; granularity=token selects the same tokens for all heads and upper layers; lw=0 "
+          "identifies the paper's models by layers, query heads and KV heads: 11 for 24/14/2 "
+          "(Qwen2.5 0.5B), 13 for 28/12/2 (1.5B), 12 for 36/16/2 (3B), 10 for 28/28/4 (7B), 19 for "
+          "48/40/8 (14B), 18 for 80/64/8 (72B), 5 for 32/32/8 (Llama 3 8B), 16/32/8 (Llama 3.2 1B) "
+          "and 28/24/8 (3B); models of the same shape have the same value: 18 for Llama 3 70B (the "
+          "paper: 5) and 5 for Mistral 7B (not in the paper); for other shapes lw is a third of "
+          "the layers; the lower layers stay on the device between turns unless cold is set, and "
+          "rounds that are no longer selected are removed from the device, since the host has "
+          "them; a round is transferred page by page; the paper does not define KV dropping: with "
+          "drop_after, no layer reads a dropped round again, the device drops it, and the host "
+          "keeps its copy",
+      .parameters =
+          {{"strategy", Kind::kChoice, "topk", "topk|fixed|adaptive|mean",
+            "rule for the rounds that are read, by their share P of the question's attention to "
+            "earlier rounds; topk: the largest P; fixed: P above threshold; adaptive: P above the "
+            "mean plus three standard deviations; mean: P above the mean"},
+           {"threshold", Kind::kNumber, "0.1", "share", "lower bound of P", 0, 1, "strategy=fixed"},
+           {"share", Kind::kNumber, "0.1", "share",
+            "share of the earlier rounds that are read, rounded up", 0, 1, "strategy=topk"},
+           {"lw", Kind::kInteger, "0", "layers",
+            "number of lower layers, which read everything; the last one selects; 0: the paper's "
+            "value for a model of this shape, otherwise a third of the layers, rounded up"},
+           {"granularity", Kind::kChoice, "round", "round|token",
+            "select whole rounds, or tokens of them"},
+           {"question", Kind::kChoice, "all", "all|last",
+            "tokens of the question whose attention is used"},
+           {"overlap", Kind::kFlag, "false", "",
+            "transfer the selected rounds of a layer to the device while the previous layers are "
+            "computed; false: those of all layers directly after the selection"},
+           {"drop_after", Kind::kInteger, "0", "turns",
+            "consecutive turns without selection after which a round is dropped permanently; 0: "
+            "never"},
+           {"cold", Kind::kFlag, "false", "",
+            "transfer the earlier rounds of the lower layers to the device in each turn, within "
+            "its time to the first token"}},
       .make =
           [](const Parameters& p) {
             Policies out;

@@ -184,32 +184,36 @@ class SentenceSelection : public SelectionPolicy {
 MethodInfo sentencekv() {
   using Kind = ParameterInfo::Kind;
   std::vector<ParameterInfo> pool = window_parameters("1024", "32", "7");
-  pool.front().description = "tokens read per set and step; semantic_factor times as many are kept";
+  pool.front().description =
+      "tokens read per set and step; semantic_factor times as many are cached";
   return {
       .name = "sentencekv",
-      .summary = "keeps a pool of the prompt and reads the sentences nearest to what is written",
+      .summary =
+          "keeps a part of the prompt (the pool) and reads the sentences most similar to the one "
+          "being generated",
       .paper =
           "Zhu et al., SentenceKV: Efficient LLM Inference via Sentence-Level Semantic KV Caching, "
           "2025",
       .budget_unit =
           "tokens read per set and step, first and recent ones included; semantic_factor times as "
-          "many prompt tokens stay cached, generated ones on top",
+          "many prompt tokens are cached, and all generated ones",
       .deviations =
-          "a sentence ends behind any token whose text ends in . ! ? or an empty line, merged "
-          "tokens included; sets per KV head rank by the mean query of their heads "
-          "(gran=query_head is the official code's); of a sentence longer than a row of the "
-          "official code's index only the tokens in the row can be retrieved, of a generated one "
-          "none, which is no rule of the paper's (long=whole: all can)",
+          "a sentence ends after any token whose text ends in . ! ? or an empty line, merged "
+          "tokens included; a set of a KV head ranks sentences by the mean query of its heads (the "
+          "official code has sets per query head: gran=query_head); of a sentence that is longer "
+          "than a row of the official index only the tokens in the row can be read, and none if it "
+          "is generated; the paper has no such rule (long=whole: all tokens can be read)",
       .parameters = and_also(
           std::move(pool),
           {{"semantic_factor", Kind::kNumber, "3", "", "cached tokens per token read", 1, 1000},
-           {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
-           {"recent", Kind::kInteger, "32", "tokens", "most recent tokens that are always read", 1},
+           {"sinks", Kind::kInteger, "32", "tokens", "first tokens, always read"},
+           {"recent", Kind::kInteger, "32", "tokens", "most recent tokens, always read", 1},
            {"length_threshold", Kind::kInteger, "1", "tokens",
-            "a sentence so short reads the whole pool"},
+            "the whole pool is read while the sentence being generated has at most this many "
+            "tokens"},
            {"long", Kind::kChoice, "cut", "cut|whole",
-            "what can be retrieved of a sentence of more than max(100, 2 (pool / sentences) + 50) "
-            "tokens: so many of its first ones and nothing of a generated one, or all"}}),
+            "sentences of more than max(100, 2 (pool / sentences) + 50) tokens; cut: only that "
+            "many first tokens can be read, and none of a generated sentence; whole: all tokens"}}),
       .make = [](const Parameters& p) {
         WindowSettings pool = window_settings("sentencekv", p);
         const SentenceSelection::Settings settings{

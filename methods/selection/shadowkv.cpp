@@ -157,39 +157,40 @@ MethodInfo shadowkv() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "shadowkv",
-      .summary = "computes the keys of chosen chunks from a product of low rank",
+      .summary = "computes the keys of selected chunks from a low-rank product",
       .paper =
           "Sun et al., ShadowKV: KV Cache in Shadows for High-Throughput Long-Context LLM "
           "Inference, 2024",
       .budget_unit =
-          "tokens of chosen chunks, read per KV head and step; outliers, the newest tokens of the "
-          "prompt and the answer come on top",
+          "tokens of selected chunks, read per KV head and step; outliers, the newest tokens of "
+          "the prompt, and the answer are not counted",
       .deviations =
-          "class=acc is its code for accuracy (48 outliers at any budget), class=offload that for "
-          "speed, but keys of chosen chunks are rebuilt in either, also those that the latter's "
-          "prefill left on the device; the singular vectors come from the keys' Gram matrix in "
-          "double precision; coefficients and landmarks are in the type of the cache, "
-          "the basis in float32 (code: all in bfloat16), scores are not rounded, and their scale "
-          "is that of the model (code: head dimension 128); a later turn's prompt is prefilled as "
-          "the first one, "
-          "and the index goes on with its keys in the basis of the first prompt, with outliers "
-          "among its chunks in proportion (code: up to 4096 tokens are read as an answer, more "
-          "overwrite the index), or is built anew (rebuild=true, or with evictions); budgets that "
-          "are no whole chunks are rounded down; equal scores: the earlier chunk; the device's "
-          "blocks are the chunks, whatever cache_block says, and cached keys stay beside the "
-          "product, for later turns; with placement=device they and the values stay on the device",
-      .parameters =
-          {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens of chosen chunks"},
-           {"rank", Kind::kInteger, "160", "singular values",
-            "of the keys of all KV heads together", 1},
-           {"chunk", Kind::kInteger, "8", "tokens", "of a chunk", 1},
-           {"local_chunks", Kind::kInteger, "4", "chunks",
-            "newest ones of a prompt that are always read, with the tokens behind them"},
-           {"outliers", Kind::kInteger, "48", "chunks",
-            "of each KV head that are always read; class=offload: 24 for each 1024 tokens of the "
-            "budget instead"},
-           {"class", Kind::kChoice, "acc", "acc|offload", "which of its codes"},
-           {"rebuild", Kind::kFlag, "false", "", "build the index anew in each turn"}},
+          "class=acc is the official accuracy code (48 outliers at any budget), class=offload the "
+          "official offloading code; both rebuild the keys of selected chunks, class=offload also "
+          "those that the official prefill leaves on the device; the singular vectors are those of "
+          "the keys' Gram matrix in double precision; coefficients and landmarks have the type of "
+          "the cache, the basis is float32 (official code: all bfloat16), scores are not rounded, "
+          "and their scale is the model's (official code: that of head dimension 128); a later "
+          "turn's prompt is prefilled like the first one, and its keys are added to the index in "
+          "the basis of the first prompt, with a proportional number of outliers (official code: "
+          "up to 4096 tokens are read like an answer, more overwrite the index), or the index is "
+          "rebuilt (rebuild=true, or with evictions); budgets are rounded down to whole chunks; "
+          "ties go to the earlier chunk; the device's blocks are the chunks, regardless of "
+          "cache_block; cached keys are kept in addition to the product, for later turns; with "
+          "placement=device they and the values stay on the device",
+      .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
+                      "tokens of selected chunks"},
+                     {"rank", Kind::kInteger, "160", "singular values",
+                      "rank of the keys of all KV heads together", 1},
+                     {"chunk", Kind::kInteger, "8", "tokens", "chunk size", 1},
+                     {"local_chunks", Kind::kInteger, "4", "chunks",
+                      "newest chunks of a prompt, always read together with the tokens after them"},
+                     {"outliers", Kind::kInteger, "48", "chunks",
+                      "chunks per KV head that are always read; class=offload: 24 per 1024 tokens "
+                      "of the budget instead"},
+                     {"class", Kind::kChoice, "acc", "acc|offload",
+                      "official accuracy code or official offloading code"},
+                     {"rebuild", Kind::kFlag, "false", "", "rebuild the index in each turn"}},
       .make =
           [](const Parameters& p) {
             const int chunk = p.integer("chunk");

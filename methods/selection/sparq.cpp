@@ -174,23 +174,23 @@ MethodInfo sparq() {
       .summary = "estimates scores from a query's largest dimensions and reads the best tokens",
       .paper = "Ribar et al., SparQ Attention: Bandwidth-Efficient LLM Inference, 2024",
       .budget_unit =
-          "tokens read per KV head and step, recent ones included: a share counts the prompt, and "
-          "the sinks come on top; a number counts the sinks too; the current token is free",
+          "tokens read per KV head and step, recent ones included: a ratio refers to the prompt "
+          "and excludes the sinks, a number includes them; the current token is not counted",
       .deviations =
-          "agg=logits is how its code sums the heads of a group, agg=softmax what its text says; "
-          "local is what its text states for H2O; the mean value is that of all cached tokens, "
-          "summed in double precision; sinks, a "
-          "share as the budget, local=0.5, mean_v=off and placement=host are how PQCache compares "
-          "with it; ties go to the lower position",
+          "agg=logits is the sum over the heads of a group in the official code, agg=softmax that "
+          "of the paper's text; local is the value of the paper's text for H2O; the mean value is "
+          "that of all cached tokens, summed in double precision; PQCache's comparison has sinks, "
+          "a ratio budget, local=0.5, mean_v=off and placement=host; ties go to the lower position",
       .parameters = {{"budget", Kind::kBudget, "128", "tokens or share", "tokens read per step"},
-                     {"sinks", Kind::kInteger, "0", "tokens", "first tokens that are always read"},
+                     {"sinks", Kind::kInteger, "0", "tokens", "first tokens, always read"},
                      {"local", Kind::kNumber, "0.25", "share",
-                      "part of the budget that goes to the most recent tokens", 0, 1},
-                     {"r", Kind::kInteger, "32", "dimensions", "of a query that are read", 1},
+                      "share of the budget for the most recent tokens", 0, 1},
+                     {"r", Kind::kInteger, "32", "dimensions",
+                      "dimensions of a query that are read", 1},
                      {"agg", Kind::kChoice, "logits", "logits|softmax",
-                      "what is summed over the heads of a group"},
+                      "values that are summed over the heads of a group"},
                      {"mean_v", Kind::kChoice, "auto", "auto|on|off",
-                      "blend with the mean value; auto: if each query head has keys of its own"}},
+                      "blend with the mean value; auto: if each query head has its own keys"}},
       .make = [](const Parameters& p) {
         using Mean = SparQ::MeanValue;
         const std::string& mean = p.choice("mean_v");

@@ -147,54 +147,58 @@ MethodInfo specontext() {
   return {
       .name = "specontext",
       .summary =
-          "a draft model's attention chooses, before a step, the tokens that all layers read",
+          "reads, in all layers, tokens that the attention of a draft model selects before the "
+          "step",
       .paper =
           "Xu et al., SpeContext: Enabling Efficient Long-context Reasoning with Speculative "
           "Context Sparsity in LLMs, 2025",
       .budget_unit =
           "tokens read per KV head and step, the current token and generated ones included",
       .deviations =
-          "no code was published: everything follows the paper; what the head reads beside the "
-          "embedding is not said there: feat=none leaves out the columns of the draft's hidden "
-          "states, which the draft was not trained for, feat=prev gives each token's row the "
-          "feature that the draft computes of the model's hidden states of the token before, "
-          "votes for the row's own token and always reads the first one, which counts in the "
-          "budget; YaRN's betas are 32 and 1, its factor is n_max over what the draft was trained "
-          "on, at least 1; a KV head takes the greatest of its share of the draft's heads, or the "
-          "one that is its if there are fewer; the current token counts in the budget; memory=0 "
-          "has all layers in host memory, else they move there one by one, the last first, when "
-          "the prompt, or the tokens of a step with its own, are as many as their threshold says, "
-          "and formula=printed is algorithm 1 as the paper prints it, whose budget term "
-          "lacks a factor of 4; the memory is that for keys and values, since the paper's 1.3 "
-          "times the weights is the same at every step; while a prompt is computed all of its "
-          "layers' tokens go through the device; after a prompt a step loads all that it reads, "
-          "as the first one does; with placement=device none of this holds; beside an eviction a "
-          "layer reads what it has kept of the tokens chosen; head=random is no retriever but the "
-          "control: made-up weights of the model's own sizes, for feat=prev of layers 0, the "
-          "middle one and the last where a model has fewer than seven; equal weights: the earlier "
-          "token",
+          "there is no published code, so everything follows the paper; the paper does not state "
+          "the input of the head besides the embedding: feat=none omits the columns of the draft's "
+          "hidden states, for which the draft was not trained; feat=prev gives each token's row "
+          "the feature that the draft computes from the model's hidden states of the previous "
+          "token, counts the row's weight for its own token, and always reads the first token, "
+          "which counts in the budget; YaRN's betas are 32 and 1, its factor is n_max / n_orig, at "
+          "least 1; a KV head uses the maximum over its share of the draft's heads, or its one "
+          "head if the draft has fewer; the current token counts in the budget; memory=0 offloads "
+          "all layers; otherwise layers are offloaded one by one, the last first, when the length "
+          "of the prompt, or the tokens of a step including its own, reach their thresholds; "
+          "formula=printed is the paper's algorithm 1, whose budget term lacks a factor of 4; "
+          "memory is that for keys and values only, since the paper's 1.3 times the weights is "
+          "constant; while a prompt is computed, the tokens of all layers pass through the device; "
+          "the first step after each prompt loads all tokens that it reads; none of this applies "
+          "with placement=device; with an eviction, a layer reads the selected tokens that it has "
+          "kept; head=random is a control, not a retriever: random weights of the model's own "
+          "sizes, for feat=prev of layers 0, the middle one and the last if the model has fewer "
+          "than seven; ties go to the earlier token",
       .parameters =
           {{"budget", Kind::kBudget, "2048", "tokens or share", "tokens read per step"},
            {"head", Kind::kDirectory, "random", "random",
-            "the checkpoint of an EAGLE-3 draft of the model, or random: made-up weights, a "
-            "control"},
+            "checkpoint of an EAGLE-3 draft of the model, or random: random weights, a control"},
            {"feat", Kind::kChoice, "none", "none|prev",
-            "hidden states that the head reads beside embeddings: none, or the previous token's"},
+            "hidden states that the head reads besides embeddings: none, or those of the previous "
+            "token"},
            {"level", Kind::kChoice, "head", "head|batch",
-            "whether each KV head has tokens of its own, or all have the same"},
-           {"n_max", Kind::kInteger, "32768", "tokens", "that the head's positions are extended to",
-            1},
-           {"n_orig", Kind::kInteger, "2048", "tokens", "that the draft was trained on", 1},
+            "separate tokens per KV head, or the same for all"},
+           {"n_max", Kind::kInteger, "32768", "tokens",
+            "number of positions to which the head is extended", 1},
+           {"n_orig", Kind::kInteger, "2048", "tokens",
+            "number of positions that the draft was trained on", 1},
            {"memory", Kind::kNumber, "0", "1e9 bytes",
-            "of the device for keys and values: its own less 1.3 times the weights of model and "
-            "head; the last layers leave it when tokens no longer fit; 0: all layers do"},
-           {"requests", Kind::kInteger, "1", "sequences", "that share this memory", 1},
+            "device memory for keys and values: that of the device minus 1.3 times the weights of "
+            "model and head; the last layers are offloaded when tokens no longer fit; 0: all "
+            "layers are offloaded"},
+           {"requests", Kind::kInteger, "1", "sequences", "sequences that share this memory", 1},
            sinks_parameter(),
            {"ahead", Kind::kFlag, "true", "",
-            "begin the copies of all layers before the first one, else each when its turn comes"},
+            "start the transfers of all layers before the first layer; false: each when its layer "
+            "starts"},
            {"formula", Kind::kChoice, "corrected", "corrected|printed|exact",
-            "of the tokens at which layers leave: the paper's with its missing factor, as it is "
-            "printed, or with what the head and the buffer for a group's keys really take"}},
+            "thresholds at which layers are offloaded: the paper's formula with its missing "
+            "factor, as printed, or with the actual memory of the head and of the buffer for a "
+            "group's keys"}},
       .make =
           [](const Parameters& p) {
             using Formula = PlacementMemory::Formula;

@@ -38,7 +38,7 @@ std::string protocol_markdown(const RunDiff& diff, bool all_fields) {
     return markdown_paragraph("The protocols are equal, sources and builds too.") + "\n\n";
   const FieldDifference::Values& values = fields.front().values.front();
   std::string first =
-      fmt::format("The protocols part at {}: {} in A, {} in B ({} of {}).", fields.front().field,
+      fmt::format("The protocols differ in {}: {} in A, {} in B ({} of {}).", fields.front().field,
                   values.first, values.second, values.cells, counted(diff.pairs.size(), "cell"));
   if (!all_fields && fields.size() > 1) {
     first += fmt::format(" {} more: --all shows {}.", counted(fields.size() - 1, "field"),

@@ -158,7 +158,7 @@ std::vector<Answers> answers_on(Backend& backend, const Questions& q, const Meth
 
 class GreedyAnswers : public testing::TestWithParam<std::tuple<std::string, DType>> {};
 
-TEST_P(GreedyAnswers, AreTheCpus) {
+TEST_P(GreedyAnswers, EqualTheCpus) {
   const auto& [name, dtype] = GetParam();
   const Questions questions(dtype);
   const MethodInfo& info = find_method(name, "test");

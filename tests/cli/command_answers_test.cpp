@@ -50,7 +50,7 @@ class AnswersCommandOutput : public testing::Test {
   std::string db_ = directory_.path("s.db");
 };
 
-TEST_F(AnswersCommandOutput, OfOneDialogueAtOnePosition) {
+TEST_F(AnswersCommandOutput, FiltersByDialogueAndPosition) {
   const std::vector<Json> all = lines();
   const std::string dialogue = all[0]["dialogue"];
   std::vector<Json> want;
@@ -72,7 +72,7 @@ TEST_F(AnswersCommandOutput, OfOneDialogueAtOnePosition) {
             std::string::npos);
 }
 
-TEST_F(AnswersCommandOutput, OfSoManyTurns) {
+TEST_F(AnswersCommandOutput, LimitsTheNumberOfTurns) {
   std::vector<Json> want = lines();
   want.resize(3);
   EXPECT_EQ(lines({"--limit", "3"}), want);
@@ -80,7 +80,7 @@ TEST_F(AnswersCommandOutput, OfSoManyTurns) {
   EXPECT_EQ(lines({"--limit", "99"}), lines());
 }
 
-TEST_F(AnswersCommandOutput, WithTheContextThatTheModelRead) {
+TEST_F(AnswersCommandOutput, ShowsTheContextThatTheModelRead) {
   const Database store(db_, Database::Mode::kReadWrite);
   Statement s = store.prepare(
       "SELECT json_extract(json, '$.turns[' || ? || '].contexts[0].text') FROM dialogue "
@@ -98,7 +98,7 @@ TEST_F(AnswersCommandOutput, WithTheContextThatTheModelRead) {
   EXPECT_NE(md.find("\n\n**Context:**\n\n> "), std::string::npos) << md.substr(0, 500);
 }
 
-TEST_F(AnswersCommandOutput, AreTheRecordsOfEveryTurn) {
+TEST_F(AnswersCommandOutput, ListsTheRecordsOfEveryTurn) {
   const std::vector<Json> all = lines();
   ASSERT_EQ(all.size(), 8u) << "2 dialogues of 2 turns at 2 positions; a probe answers nothing";
   const Database store(db_, Database::Mode::kReadWrite);
@@ -173,7 +173,7 @@ TEST_F(AnswersCommandOutput, Filters) {
 }
 
 // Several conditions are of one answer, not of one turn.
-TEST_F(AnswersCommandOutput, ConditionsHoldTogether) {
+TEST_F(AnswersCommandOutput, CombinesConditions) {
   execute(db_,
           "UPDATE score SET value = 1; UPDATE record SET prompt_tokens = 999 WHERE cell IN (SELECT "
           "cell FROM experiment_cell WHERE method = 'full'); UPDATE score SET value = 0 WHERE cell "
@@ -184,7 +184,7 @@ TEST_F(AnswersCommandOutput, ConditionsHoldTogether) {
 }
 
 // A hole is shown as one.
-TEST_F(AnswersCommandOutput, SayWhatFailedAndWhatIsMissing) {
+TEST_F(AnswersCommandOutput, ShowsFailedAndMissingAnswers) {
   const std::string cell = "cell = (SELECT cell FROM experiment_cell WHERE method LIKE 'snap%')";
   execute(db_,
           "UPDATE record SET status = 'out_of_memory', error = 'needs | more', answer = '', "
@@ -210,7 +210,7 @@ TEST_F(AnswersCommandOutput, SayWhatFailedAndWhatIsMissing) {
   EXPECT_NE(md.find("|  |  | pending |\n"), std::string::npos);
 }
 
-TEST_F(AnswersCommandOutput, AreReadableAsMarkdown) {
+TEST_F(AnswersCommandOutput, PrintsMarkdown) {
   const std::string whole = std::string(5000, 'x') + "end";
   execute(db_,
           "UPDATE record SET answer = 'a|b' || char(10) || '*c* <script> \\' || char(27) || "
@@ -251,7 +251,7 @@ TEST(AnswersCommand, Refusals) {
       {"number", answers({"--where", "score<high"}), "--where: found \"high\""},
       {"infinite", answers({"--where", "score<inf"}), "--where: found \"inf\""},
       {"format", answers({"--format", "html"}), "--format: found \"html\""},
-      {"two formats", answers({"--format", "md", "--json"}), "--json: found --format md beside it"},
+      {"two formats", answers({"--format", "md", "--json"}), "--json: found --format md too"},
       {"a turn that is not there",
        [](const TemporaryDirectory& d) -> Arguments {
          const std::string file = d.write("s.db", small_store());

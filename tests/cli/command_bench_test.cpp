@@ -38,7 +38,7 @@ TEST(Bench, PrefillTimesEveryLengthBatchAndMethod) {
 }
 
 // The bytes that a step must read at least decide its share of the bandwidth.
-TEST(Bench, DecodeReadsWhatTheMethodLeaves) {
+TEST(Bench, DecodeReadsKeptTokens) {
   const Json json = bench({"decode", "--depth", "0,512", "--batch", "2", "--method", "full",
                            "--method", "snapkv:budget=64"});
   ASSERT_EQ(json["rows"].size(), 4u);
@@ -50,7 +50,7 @@ TEST(Bench, DecodeReadsWhatTheMethodLeaves) {
   EXPECT_EQ(json["rows"][3]["depth"], 512);
 }
 
-TEST(Bench, AttentionAndStatisticsStandBesideDense) {
+TEST(Bench, AttentionAndStatisticsAreComparedWithDense) {
   const Json attention =
       bench({"attention", "--tokens", "512", "--method", "full", "--method", "loopserve-prefill"});
   ASSERT_EQ(attention["rows"].size(), 2u);
@@ -63,7 +63,7 @@ TEST(Bench, AttentionAndStatisticsStandBesideDense) {
 }
 
 // Of 600 rows each reads at most a window of 64, sinks, blocks on their way, and 2 * 16 tokens.
-TEST(Bench, AttentionShowsWhatIsSelectedInPrompts) {
+TEST(Bench, AttentionShowsSelectionInPrompts) {
   const Json json = bench({"attention", "--tokens", "600", "--method",
                            "infllm:init=16,block=16,local=64,topk=2,exc=32"});
   ASSERT_EQ(json["rows"].size(), 1u);
@@ -72,7 +72,7 @@ TEST(Bench, AttentionShowsWhatIsSelectedInPrompts) {
   EXPECT_LT(json["rows"][0]["pairs"], 176 * 600 / (0.5 * 600 * 601));
 }
 
-TEST(Bench, SelectionStandsBesideFullAttention) {
+TEST(Bench, SelectionIsComparedWithFullAttention) {
   const Json json =
       bench({"selection", "--depth", "600", "--method", "pqcache:budget=100", "--method",
              "oracle:budget=100,sinks=0,local=0,gran=query_head", "--method", "snapkv:budget=64"});
@@ -116,7 +116,7 @@ TEST(Bench, SelectionMeasuresAllLayersOrSome) {
 }
 
 // Tokens of the answers over all the time, and without the prefill and the tokens that it gives.
-TEST(Bench, ThroughputCountsAnswersOfAllRequests) {
+TEST(Bench, ThroughputCountsAllAnswers) {
   const Json json =
       bench({"throughput", "--tokens", "48", "--new-tokens", "5", "--batch", "1,3", "--method",
              "full", "--method", "oracle:budget=16,sinks=0,placement=host"});

@@ -16,7 +16,7 @@ std::string made_up_text(int sentences) {
   return out;
 }
 
-TEST(Calibrate, WritesWhatMinferenceReads) {
+TEST(Calibrate, WritesAFileForMinference) {
   const TemporaryDirectory d;
   const std::string text = d.write("text.txt", made_up_text(60)), file = d.path("patterns.json");
   for (const char* objective : {"recall", "output"}) {
@@ -47,7 +47,7 @@ TEST(Calibrate, WritesWhatMinferenceReads) {
 }
 
 // On a short prompt a window of 800 loses nothing, and it is the first candidate.
-TEST(Calibrate, KeepsTheTypesThatItFound) {
+TEST(Calibrate, KeepsTypesOnRequest) {
   const TemporaryDirectory d;
   const std::string text = d.write("text.txt", made_up_text(40)), file = d.path("patterns.json");
   const Finished run = run_program({"calibrate", "minference", "--model", "tiny", "--text", text,

@@ -130,7 +130,7 @@ TEST_F(DiffTest, TheFirstFieldIsTheChangedSetting) {
   }
 }
 
-TEST_F(DiffTest, OfTheSameRunThereIsNone) {
+TEST_F(DiffTest, SameRunHasNoDifference) {
   const std::string db = run("a");
   const Json out = json(db, db);
   EXPECT_EQ(out["protocol"], Json::array());
@@ -247,7 +247,7 @@ TEST_F(DiffTest, DifferencesAreThoseOfTheRecords) {
     EXPECT_EQ(cell["differs"], cell["a"]["method"] != "full") << "full has no window";
 }
 
-TEST_F(DiffTest, OnlyEqualDialoguesAreInCommon) {
+TEST_F(DiffTest, ComparesOnlyEqualDialogues) {
   const std::string before = run("before"),
                     more = run("more", {{R"("limit": 4)", R"("limit": 6)"}}),
                     fewer = run("fewer", {{R"("limit": 4)", R"("limit": 3)"}}),
@@ -331,7 +331,7 @@ TEST_F(DiffTest, SourcesAndBuildsAreFields) {
   EXPECT_EQ(cells["sources.engine"], 4);
   EXPECT_EQ(cells["sources.methods/snapkv"], 2) << "no part that full attention depends on";
   const Finished one = diff({before, after});
-  EXPECT_NE(one.out.find("The protocols part at sources.engine"), std::string::npos) << one.out;
+  EXPECT_NE(one.out.find("The protocols differ in sources.engine"), std::string::npos) << one.out;
   EXPECT_NE(one.out.find("2 fields more"), std::string::npos) << one.out;
   EXPECT_EQ(one.out.find("another"), std::string::npos) << one.out;
   const Finished all = diff({before, after, "--all"});
@@ -366,7 +366,7 @@ TEST_F(DiffTest, TakesTwoExperimentsOfOneStore) {
   EXPECT_EQ(diff({db, other, "--json"}).json()["a"]["experiment"], "one");
 }
 
-TEST_F(DiffTest, ADamagedProtocolCardIsAField) {
+TEST_F(DiffTest, DamagedProtocolCardIsADifference) {
   const std::string before = run("before"), after = directory_.path("after.db");
   write_file(after, read_file(before));
   execute(after, "UPDATE protocol SET json = '{'; UPDATE environment SET json = '[]'");

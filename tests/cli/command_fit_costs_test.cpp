@@ -9,7 +9,7 @@
 namespace turnbench::test {
 namespace {
 
-TEST(FitCosts, WritesWhatPqcacheReads) {
+TEST(FitCosts, WritesAFileForPqcache) {
   const TemporaryDirectory d;
   const std::string file = d.path("costs.json");
   const Finished run = run_program({"fit-costs", "--model", "tiny", "--tokens", "64,600,2400",
@@ -24,7 +24,7 @@ TEST(FitCosts, WritesWhatPqcacheReads) {
   EXPECT_EQ(answer.code, 0) << answer.err;
 }
 
-TEST(FitCosts, RefusesWhatCannotBeFitted) {
+TEST(FitCosts, RejectsTimesThatCannotBeFitted) {
   const TemporaryDirectory d;
   const auto error = [&](const std::string& tokens) {
     const Finished run =

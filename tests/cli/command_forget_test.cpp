@@ -41,7 +41,7 @@ class Forget : public testing::Test {
 constexpr const char* kThree =
     R"("full", "snapkv:budget=32,window=8", "snapkv:budget=64,window=8")";
 
-TEST_F(Forget, ANameMeansEverySettingAndRunComputesThemAnew) {
+TEST_F(Forget, NameDeletesEverySettingAndRunRecomputesThem) {
   const std::string table = run("e", kThree, db_).out;
   const Dump before = dump(db_);
   {  // answers that are judged
@@ -79,7 +79,7 @@ TEST_F(Forget, ANameMeansEverySettingAndRunComputesThemAnew) {
   expect_same(after, before);
 }
 
-TEST_F(Forget, TheFileShrinks) {
+TEST_F(Forget, ShrinksTheFile) {
   run("e", kThree, db_);
   // Answers of a large store, under a method that goes.
   execute(db_,
@@ -95,7 +95,7 @@ TEST_F(Forget, TheFileShrinks) {
   EXPECT_EQ(forget({"--method", "full", "--quiet"}).err, "");
 }
 
-TEST_F(Forget, ASettingGoesAlone) {
+TEST_F(Forget, DeletesASingleSetting) {
   run("e", kThree, db_);
   EXPECT_EQ(forget({"--method", "snapkv:window=8,budget=64"}).code, 0) << "as a method is written";
   EXPECT_EQ(records("snapkv%"), 4);
@@ -105,7 +105,7 @@ TEST_F(Forget, ASettingGoesAlone) {
 }
 
 // An experiment goes with its plan; what remains is a store that never had it.
-TEST_F(Forget, AnExperimentLeavesWhatOthersShare) {
+TEST_F(Forget, ExperimentKeepsSharedCells) {
   const std::string alone = directory_.path("alone.db");
   run("a", R"("full", "snapkv:budget=32,window=8")", alone);
   run("a", R"("full", "snapkv:budget=32,window=8")", db_);
@@ -114,7 +114,7 @@ TEST_F(Forget, AnExperimentLeavesWhatOthersShare) {
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(done.out,
             "b: streamingllm:budget=32: 4 records in 1 cells, 4 scores, 0 judgements\n"
-            "1 cells stay: other experiments have them too\n4 records forgotten\n");
+            "1 cells are kept: other experiments share them\n4 records forgotten\n");
   expect_same(dump(db_), dump(alone));
   EXPECT_EQ(forget({"--experiment", "a"}).code, 0);
   for (const auto& [table, rows] : dump(db_)) {
@@ -124,7 +124,7 @@ TEST_F(Forget, AnExperimentLeavesWhatOthersShare) {
   expect_same(dump(db_), dump(alone));
 }
 
-TEST_F(Forget, AMethodGoesFromEveryExperiment) {
+TEST_F(Forget, MethodIsDeletedFromEveryExperiment) {
   run("a", R"("full")", db_);
   run("b", R"("full", "streamingllm:budget=32")", db_);
   const Json json = forget({"--method", "full", "--json"}).json();
@@ -136,7 +136,7 @@ TEST_F(Forget, AMethodGoesFromEveryExperiment) {
 }
 
 // No manifest plans what was imported: it does not wait for a run.
-TEST_F(Forget, WhatWasImportedLeavesNoHole) {
+TEST_F(Forget, ImportedPredictionsAreNotPlannedAgain) {
   const std::string table = run("e", R"("full")", db_).out;
   const std::string first = run_program({"answers", db_}).lines().at(0),
                     id = parse_json(first, "a line")["dialogue"];
@@ -150,7 +150,7 @@ TEST_F(Forget, WhatWasImportedLeavesNoHole) {
   EXPECT_EQ(run_program({"report", db_}).out, table);
 }
 
-TEST_F(Forget, ProbesGoByTheirNamesToo) {
+TEST_F(Forget, DeletesProbesByName) {
   const std::string manifest = directory_.write("p.json", R"({"name": "p", "models": ["tiny"],
       "datasets": [{"name": "tiny-fact", "limit": 2, "length": 100, "turns": 1}],
       "probes": ["coverage:eta=0.1", "coverage:eta=0.2", "token-overlap:window=8"], "max_new_tokens": 4})");

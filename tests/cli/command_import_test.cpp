@@ -52,7 +52,7 @@ struct Import {
   }
 };
 
-TEST(Import, StandsBesideOurs) {
+TEST(Import, AppearsInTheTable) {
   const Import import;
   ASSERT_EQ(run_program({"run", import.manifest, "--db", import.db, "--quiet"}).code, 0);
   const std::string file = import.directory.write("p.jsonl", half_right());
@@ -178,7 +178,7 @@ TEST(Import, ManifestsDialoguesAreRefusedInOneLine) {
   EXPECT_EQ(run_program({"dialogues", d.path("none.json")}).code, 2);
 }
 
-TEST(Import, WhatIsMissingIsCounted) {
+TEST(Import, CountsMissingPredictions) {
   const Import import;
   const std::vector<std::string> lines = split(half_right(), "\n");
   const std::string some = lines[0] + "\n" + lines[1] + "\n" + lines[4] + "\n";
@@ -199,7 +199,7 @@ TEST(Import, WhatIsMissingIsCounted) {
       << two.err;
 }
 
-TEST(Import, BeforeAnythingHasRun) {
+TEST(Import, WorksBeforeARun) {
   const Import import;
   const std::string file = import.directory.write("p.jsonl", half_right());
   const Finished first = import.run(file, {"--label", "theirs", "--manifest", import.manifest});
@@ -242,14 +242,14 @@ struct LongBench : Import {
   }
 };
 
-TEST(Import, AFilesNameMayBeAnyBytes) {
+TEST(Import, FileNamesMayHaveAnyBytes) {
   const Import import;
   const std::string file = import.directory.write("p\xff.jsonl", half_right());
   const Finished run = import.run(file, {"--label", "x", "--manifest", import.manifest});
   EXPECT_EQ(run.code, 0) << run.err;
 }
 
-TEST(Import, LongBenchsOwnFiles) {
+TEST(Import, ReadsLongBenchPredictions) {
   const LongBench set;
   const std::string lines = set.line("Ann Lee", "Ann Lee") + set.line("the lee", "Ann Lee") +
                             set.line("no", "Bob") + set.line("Cy.", "Cy");

@@ -39,7 +39,7 @@ TEST(Generate, JsonHasThePromisedKeys) {
   EXPECT_GT(json["kv_bytes"], 0);
 }
 
-TEST(Generate, TimesThatAreNotThereAreNull) {
+TEST(Generate, MissingTimesAreNull) {
   const auto json = [](const char* tokens) {
     return run_program({"generate", "--model", "tiny", "--ids", "5", "--ignore-eos", "--json",
                         "--max-tokens", tokens})
@@ -53,7 +53,7 @@ TEST(Generate, TimesThatAreNotThereAreNull) {
 }
 
 // Of a model whose every token ends an answer.
-TEST(Generate, IgnoreEosGeneratesExactlySoMany) {
+TEST(Generate, IgnoreEosGeneratesExactlyMaxTokens) {
   const TemporaryDirectory d;
   SmallModel m;
   for (int id = 0; id < 16; ++id) m.config["eos_token_id"].push_back(id);
@@ -66,7 +66,7 @@ TEST(Generate, IgnoreEosGeneratesExactlySoMany) {
 }
 
 // Instruction-tuned models name more ends in generation_config.json than in config.json.
-TEST(Generate, EndsOfTheGenerationConfigStop) {
+TEST(Generate, StopsAtTheEndTokensOfTheGenerationConfig) {
   const TemporaryDirectory d;
   write_model(d, SmallModel());
   const Arguments arguments = {"generate", "--model", d.path("m"),    "--ids",
@@ -92,7 +92,7 @@ TEST(Generate, TextIsTheDecodedIds) {
 }
 
 // The text comes as tokens do, and an interrupt keeps what has come.
-TEST(Generate, StreamsAndKeepsWhatAnInterruptLeaves) {
+TEST(Generate, StreamsAndPrintsPartialAnswersOnInterrupt) {
   const TemporaryDirectory d;
   const std::string out = d.path("out");
   Program program({"generate", "--model", "tiny", "--ids", "100,200,300", "--ignore-eos",
@@ -117,7 +117,7 @@ TEST(Generate, StreamsAndKeepsWhatAnInterruptLeaves) {
   EXPECT_EQ(text.substr(0, both.size()), both);
 }
 
-TEST(Generate, InterruptedJsonIsWhole) {
+TEST(Generate, InterruptedJsonIsValid) {
   Program program({"generate", "--model", "tiny", "--ids", "100,200,300", "--ignore-eos",
                    "--max-tokens", "10000000", "--json"});
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
@@ -140,7 +140,7 @@ TEST(Generate, WarnsOfAnswersBeyondTheModelsPositions) {
   };
   EXPECT_EQ(warning("17"), "");
   EXPECT_NE(warning("18").find(": the prompt and 17 tokens of the answer fill the model's 20 "
-                               "positions: what comes after that may be nonsense\n"),
+                               "positions: later tokens may be nonsense\n"),
             std::string::npos)
       << warning("18");
 }
@@ -228,7 +228,7 @@ TEST(Render, WithoutTheGenerationPrompt) {
   EXPECT_EQ(text("--json"), text("--no-generation-prompt") + "<|im_start|>assistant\n");
 }
 
-TEST(Render, TemplatesOfEachPlace) {
+TEST(Render, FindsTemplatesInEachPlace) {
   const TemporaryDirectory d;
   const auto text = [&](const std::string& model, const Arguments& options = {}) {
     Arguments arguments = {"render", "--model", model};
@@ -246,7 +246,7 @@ TEST(Render, TemplatesOfEachPlace) {
   EXPECT_EQ(text("tiny", {"--template", d.write("my.jinja", jinja)}), "<bos>green");
 }
 
-TEST(Generate, ChatsByTemplateAndSystem) {
+TEST(Generate, UsesTemplateAndSystemPrompt) {
   const TemporaryDirectory d;
   const std::string chat = d.write("my.jinja",
                                    "{% for m in messages %}{{ m.role }}: {{ m.content }}\n"
@@ -260,7 +260,7 @@ TEST(Generate, ChatsByTemplateAndSystem) {
             generate({}, "system: brief\nuser: red?\nanswer:"));
 }
 
-TEST(Logits, OneRowAPosition) {
+TEST(Logits, PrintsOneRowPerPosition) {
   const Finished all = run_program({"logits", "--model", "tiny", "--ids", "5,6,7", "--json"});
   EXPECT_EQ(all.code, 0);
   EXPECT_EQ(all.err, "");
@@ -275,7 +275,7 @@ TEST(Logits, OneRowAPosition) {
     EXPECT_NEAR(last[0][i].get<double>(), rows[2][i].get<double>(), 1e-4);
 }
 
-TEST(Tokenize, ThereAndBack) {
+TEST(Tokenize, RoundTrips) {
   const std::string text = "what is the color of alice ?\n <q1> é \xF0\x9F\x99\x82";
   const Finished there = run_program({"tokenize", "--model", "tiny"}, text);
   EXPECT_EQ(there.code, 0);

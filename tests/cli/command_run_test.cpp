@@ -36,7 +36,7 @@ TEST(Run, PrintsTheTableAndIsResumed) {
   EXPECT_NE(second.err.find("small: 0 units done"), std::string::npos) << second.err;
 }
 
-TEST(Run, QuietSaysNothingBesideTheResult) {
+TEST(Run, QuietPrintsOnlyTheResult) {
   const Sweep sweep;
   const Finished run = sweep.run({"--quiet", "--json"});
   EXPECT_EQ(run.code, 0);
@@ -64,7 +64,7 @@ TEST(Run, LimitLeavesTheRestPending) {
   EXPECT_EQ(status[0]["done"], 4);
   EXPECT_EQ(status[0]["pending"], 4);
   const std::string partial =
-      "Dialogues that have not run in every cell yet: 1; turnbench run goes on with them. "
+      "Dialogues that have not run in every cell yet: 1; turnbench run continues with them. "
       "Partial: tiny-fact 1 of 2 dialogues.";
   EXPECT_NE(run_program({"report", sweep.db}).out.find(partial), std::string::npos);
   EXPECT_EQ(sweep.run().out.find("Partial"), std::string::npos);
@@ -72,7 +72,7 @@ TEST(Run, LimitLeavesTheRestPending) {
 }
 
 // A smoke run has its own name in the store, and takes no model.
-TEST(Run, SmokeIsAnotherExperiment) {
+TEST(Run, SmokeRunIsASeparateExperiment) {
   const Sweep sweep;
   EXPECT_EQ(sweep.run({"--smoke"}).code, 0);
   EXPECT_EQ(sweep.run({"--limit", "1"}).code, 0);
@@ -91,7 +91,7 @@ TEST(Run, SmokeIsAnotherExperiment) {
   EXPECT_EQ(retried.code, 0) << retried.err;
 }
 
-TEST(Plan, SaysWhatItWouldBeAndRunsNothing) {
+TEST(Plan, ReportsCostsWithoutRunning) {
   const Sweep sweep;
   const auto before = sweep.directory.content();
   const Finished text = run_program({"plan", sweep.manifest});
@@ -141,17 +141,17 @@ TEST(Plan, SeveralManifestsHaveATotal) {
   EXPECT_EQ(one["manifests"][0]["units"], one["units"]);
 }
 
-TEST(Plan, SaysThatAStoreIsNotThereYet) {
+TEST(Plan, ReportsAMissingStore) {
   const Sweep sweep;
   const Finished plan = run_program({"plan", sweep.manifest, "--db", sweep.db});
   EXPECT_EQ(plan.code, 0);
-  EXPECT_EQ(plan.err, sweep.db + ": not there yet: a plan for an empty store\n");
+  EXPECT_EQ(plan.err, sweep.db + ": does not exist yet: planning for an empty store\n");
   EXPECT_FALSE(path_exists(sweep.db));
   EXPECT_EQ(run_program({"plan", sweep.manifest, "--db", sweep.db, "--quiet"}).err, "");
 }
 
 // A template is what its file says, beside the manifest: another text is another prompt.
-TEST(Plan, TemplatesAreFilesBesideTheManifest) {
+TEST(Plan, ResolvesTemplatesRelativeToTheManifest) {
   const TemporaryDirectory d;
   Json json = parse_json(small_manifest(), "small");
   json["models"] = {{{"name", "tiny"}, {"template", "my/chat.jinja"}}};
@@ -181,7 +181,7 @@ TEST(Plan, TemplatesAreFilesBesideTheManifest) {
       << gone.err;
 }
 
-TEST(Plan, SaysHowManyDialoguesADifferenceNeeds) {
+TEST(Plan, ReportsTheDialoguesNeededForADifference) {
   const Sweep sweep;
   EXPECT_EQ(sweep.run().code, 0);
   const Arguments plan = {"plan", sweep.manifest, "--db", sweep.db};
@@ -198,7 +198,7 @@ TEST(Plan, SaysHowManyDialoguesADifferenceNeeds) {
     EXPECT_EQ(entry["n"], 2);
     EXPECT_GT(entry["needed"], 10);
   }
-  EXPECT_NE(with({"--power", "5"}).out.find(", by 2 that are stored\n"), std::string::npos);
+  EXPECT_NE(with({"--power", "5"}).out.find(", from 2 stored ones\n"), std::string::npos);
   for (const char* points : {"0", "100", "nan", "abc"}) {
     const Finished refused = with({"--power", points});
     EXPECT_EQ(refused.code, 2);
@@ -288,7 +288,7 @@ TEST(Status, FailuresAreListedAndRetried) {
             "  16 of 16 answers reached their length limit\n");
 }
 
-TEST(Run, RetriesWhatFailed) {
+TEST(Run, RetriesFailedRecords) {
   const Sweep sweep;
   ASSERT_EQ(sweep.run({"--memory-limit", "1"}).code, 1);
   const Finished retried = sweep.run({"--retry"});
@@ -444,7 +444,7 @@ TEST(Report, Html) {
   EXPECT_EQ(page.find("src=\"http"), std::string::npos);
 }
 
-TEST(Report, OutputFileHoldsWhatStdoutWould) {
+TEST(Report, OutputFileEqualsStdout) {
   const Report report;
   for (const char* format : {"md", "csv", "tex", "html", "json", "svg"}) {
     const std::string file = report.directory.path("out");  // each over the one before
@@ -485,9 +485,9 @@ TEST(Report, OutputsAreNamedByTheirFormat) {
                       ".csv, .tex, .html, .json, .svg; or --format"),
             std::string::npos);
   const std::string mismatch =
-      "--output: found a name that ends with .html beside the format csv, expected .csv";
+      "--output: found a name that ends with .html and the format csv, expected .csv";
   EXPECT_NE(refusal({"-o", html, "--format", "csv"}).find(mismatch), std::string::npos);
-  EXPECT_NE(refusal({"-o", html, "--json"}).find("beside the format json"), std::string::npos);
+  EXPECT_NE(refusal({"-o", html, "--json"}).find("and the format json"), std::string::npos);
   ASSERT_EQ(report.run({"-o", md}).code, 0);
   const std::string before = read_file(md);
   EXPECT_NE(refusal({"-o", md, "--format", "html"}).find("expected .html"), std::string::npos);
@@ -525,7 +525,7 @@ TEST(Report, OutputReplacesNothingButReports) {
 }
 
 // Reading leaves a store as it is, to the byte and without files beside it.
-TEST(Report, ReadingChangesNothing) {
+TEST(Report, DoesNotChangeTheStore) {
   const Report report;
   const auto before = report.directory.content();
   EXPECT_EQ(report.run().code, 0);

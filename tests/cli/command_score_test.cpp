@@ -102,7 +102,7 @@ TEST(ScoreStore, AddsAnotherMetricOnce) {
   }
 }
 
-TEST(ScoreStore, APostprocessIsAScoreOfItsOwn) {
+TEST(ScoreStore, PostprocessingGivesASeparateScore) {
   const Scored scored;
   EXPECT_EQ(scored.score({"--postprocess", "none"}).code, 0);
   EXPECT_EQ(scored.score({"--metric", "exact_match", "--postprocess", "none"}).code, 0);
@@ -132,7 +132,7 @@ TEST(ScoreStore, ATableMayNameAMetric) {
   EXPECT_EQ(report.out.find("[paper 12.50, "), std::string::npos) << report.out;
 }
 
-TEST(ScoreStore, SaysWhatDiffersAndKeepsIt) {
+TEST(ScoreStore, ReportsDifferencesAndKeepsStoredScores) {
   const Scored scored;
   const auto before = scores_of(scored.db, "qa_f1");
   execute(scored.db, "UPDATE score SET value = 0.125 WHERE turn = 0");
@@ -146,7 +146,7 @@ TEST(ScoreStore, SaysWhatDiffersAndKeepsIt) {
   EXPECT_EQ(scores_of(scored.db, "qa_f1"), before);
 }
 
-TEST(ScoreStore, NamesWhatAMetricCannotScore) {
+TEST(ScoreStore, NamesTurnsThatAMetricCannotScore) {
   const Scored scored;
   const Finished run = scored.score({"--metric", "longbench_write_length"});
   EXPECT_EQ(run.code, 1);
@@ -168,12 +168,12 @@ TEST(ScoreStore, Refusals) {
       {"unknown metric", score({"--metric", "qa_f2"}), "--metric: found the metric \"qa_f2\""},
       {"unknown postprocess", score({"--postprocess", "x"}), "--postprocess: found"},
       {"unknown experiment", score({"--experiment", "big"}), "found no experiment \"big\""},
-      {"a dataset", score({"--dataset", "hotpotqa"}), "--dataset: found it beside a store"},
+      {"a dataset", score({"--dataset", "hotpotqa"}), "--dataset: found it with a store"},
       {"an experiment of a file",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"score", d.write("p.jsonl", "{}\n"), "--metric", "qa_f1", "--experiment", "e"};
        },
-       "p.jsonl: found a file of predictions beside --experiment, expected a store"},
+       "p.jsonl: found a file of predictions with --experiment, expected a store"},
       {"a report by a metric that is not there",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"report", d.write("s.db", small_store()), "--metric", "rouge"};

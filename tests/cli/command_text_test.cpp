@@ -46,7 +46,7 @@ TEST(Score, ChineseWordsComeFromADictionary) {
   EXPECT_EQ(with.json()["mean"], 100.0) << with.err;
 }
 
-TEST(Score, DatasetBringsMetricAndPostProcessing) {
+TEST(Score, DatasetDefinesMetricAndPostprocessing) {
   const TemporaryDirectory d;
   const std::string file =
       d.write("p.jsonl", R"({"prediction": "\nred\nQuestion: next", "references": ["red"]})"
@@ -142,7 +142,7 @@ TEST(Dialogues, StatsAsJson) {
   EXPECT_TRUE(json["published"].is_null());
 }
 
-TEST(Dialogues, TheTableOfThePaperBesideTheFilesThatAreThere) {
+TEST(Dialogues, StatsShowThePapersTableWithTheFilesFound) {
   const TemporaryDirectory d;
   std::string lines;
   for (int i = 0; i < 4; ++i) {
@@ -186,7 +186,7 @@ TEST(Dialogues, TheTableOfThePaperBesideTheFilesThatAreThere) {
             std::string::npos);
 }
 
-TEST(Dialogues, TheDepthOfANeedle) {
+TEST(Dialogues, AcceptTheDepthOfANeedle) {
   const auto paragraph = [](const char* depth) {
     const Finished run = run_program(
         {"dialogues", "--dataset", "needle", "--limit", "1", "--length", "600", "--depth", depth});
@@ -197,9 +197,10 @@ TEST(Dialogues, TheDepthOfANeedle) {
   EXPECT_NE(paragraph("50"), paragraph("100"));
   EXPECT_EQ(run_program({"dialogues", "--dataset", "needle", "--depth", "101"}).err,
             "turnbench: --depth: found \"101\", expected a number from 0 to 100\n");
-  EXPECT_EQ(run_program({"dialogues", "--dataset", "tiny-fact", "--depth", "1"}).err,
-            "turnbench: tiny-fact: found the depth 1, expected none: it has no one place to "
-            "choose\n");
+  EXPECT_EQ(
+      run_program({"dialogues", "--dataset", "tiny-fact", "--depth", "1"}).err,
+      "turnbench: tiny-fact: found the depth 1, expected none: the dataset has no single place to "
+      "choose\n");
 }
 
 TEST(List, EveryKindAsTextAndJson) {
@@ -219,7 +220,7 @@ TEST(List, EveryKindAsTextAndJson) {
   }
 }
 
-TEST(List, MethodsSayTheirParameters) {
+TEST(List, MethodsListTheirParameters) {
   for (const Json& method : run_program({"list", "methods", "--json"}).json()) {
     for (const char* key : {"summary", "paper", "parameters"}) EXPECT_TRUE(method.contains(key));
     for (const Json& p : method["parameters"]) {
@@ -241,7 +242,7 @@ TEST(List, MethodsSayTheirParameters) {
   }
 }
 
-TEST(Doctor, SaysWhatIsFoundAndWhatIsMissing) {
+TEST(Doctor, ReportsFoundAndMissingFiles) {
   const TemporaryDirectory d;
   d.write("models/whole/config.json", "{}");
   d.write("models/whole/model.safetensors", "");
@@ -314,7 +315,7 @@ TEST(Describe, StripsSettings) {
             run_program({"describe", "probe", "coverage"}).out);
 }
 
-TEST(Doctor, FindsDirectoriesThatAreNone) {
+TEST(Doctor, ReportsInvalidDirectories) {
   setenv("TURNBENCH_MODELS", "/no/models", 1);
   setenv("TURNBENCH_DATA", "/no/data", 1);
   const Finished run = run_program({"doctor", "--json"}), list = run_program({"list", "models"});
@@ -327,7 +328,7 @@ TEST(Doctor, FindsDirectoriesThatAreNone) {
   EXPECT_EQ(list.code, 2) << list.out;
 }
 
-TEST(Doctor, TellsWhyThereIsNoCudaDevice) {
+TEST(Doctor, ReportsWhyThereIsNoCudaDevice) {
   const std::string gpu = run_program({"doctor", "--json"}).json()["gpu"];
   if (!gpu.starts_with("none: ")) GTEST_SKIP() << "found " << gpu;
   const std::string reason = gpu.substr(6);
@@ -380,7 +381,7 @@ TEST(Help, VersionIsOneLine) {
   EXPECT_EQ(run.lines().size(), 1u);
 }
 
-TEST(Output, AFullDiskIsAFailure) {
+TEST(Output, FullDiskIsAnError) {
   const Finished run = run_program({"list", "metrics"}, "", "/dev/full");
   EXPECT_EQ(run.code, 1);
   EXPECT_EQ(run.err, "turnbench: stdout: cannot be written\n");

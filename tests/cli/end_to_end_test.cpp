@@ -75,7 +75,7 @@ TEST_F(EndToEnd, RunsReportsAndRunsNothingTwice) {
   EXPECT_EQ(status.json()[0]["failed"], 0) << status.out;
 }
 
-TEST_F(EndToEnd, FilesOfOnesOwnAndNeedles) {
+TEST_F(EndToEnd, RunsCustomFilesAndNeedles) {
   directory_.write("own.jsonl", R"({"q": "what is red?", "a": "it", "metric": "exact_match"})"
                                 "\n"
                                 R"({"turns": [{"q": "one?", "a": "1", "context": "one is 1."}, )"
@@ -105,7 +105,7 @@ TEST_F(EndToEnd, FilesOfOnesOwnAndNeedles) {
 
 // Cells that run by themselves are timed, answer as they do in company, and have answers of one
 // length.
-TEST_F(EndToEnd, CellsAloneAreTimed) {
+TEST_F(EndToEnd, IsolatedCellsAreTimed) {
   Draft draft;
   draft.more = R"("history": "reprefill")";
   ASSERT_EQ(run(draft, "together.db").code, 0);
@@ -304,7 +304,7 @@ void wait_for_more_than(std::int64_t before, const std::string& db) {
   }
 }
 
-TEST_F(EndToEnd, ATermSignalStoresWhatIsInFlight) {
+TEST_F(EndToEnd, SigtermStoresRunningUnits) {
   const Draft draft = long_draft();
   const std::string manifest = directory_.write("sweep.json", draft.text()), db = file("a.db");
   Program program({"run", manifest, "--db", db, "--workers", "2"});
@@ -315,7 +315,7 @@ TEST_F(EndToEnd, ATermSignalStoresWhatIsInFlight) {
   EXPECT_TRUE(stopped.err.starts_with(
       "turnbench: stopping when what is in flight is stored; again to stop at once\n"))
       << stopped.err;
-  EXPECT_NE(stopped.err.find("run it again to go on"), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("run it again to continue"), std::string::npos) << stopped.err;
   expect_consistent(db);
   const std::int64_t stored = count(db, kRecords);
   EXPECT_GT(stored, 0);
@@ -326,7 +326,7 @@ TEST_F(EndToEnd, ATermSignalStoresWhatIsInFlight) {
 }
 
 // As of a terminal that is closed.
-TEST_F(EndToEnd, AHangupStoresWhatIsInFlight) {
+TEST_F(EndToEnd, SighupStoresRunningUnits) {
   std::signal(SIGHUP, SIG_DFL);  // which a parent such as nohup may have set to be ignored
   const Draft draft = long_draft();
   const std::string manifest = directory_.write("sweep.json", draft.text()), db = file("a.db");
@@ -335,13 +335,13 @@ TEST_F(EndToEnd, AHangupStoresWhatIsInFlight) {
   program.signal(SIGHUP);
   const Finished stopped = program.wait();
   EXPECT_EQ(stopped.code, 1) << stopped.err;
-  EXPECT_NE(stopped.err.find("run it again to go on"), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("run it again to continue"), std::string::npos) << stopped.err;
   expect_consistent(db);
   EXPECT_GT(count(db, kRecords), 0);
 }
 
 // A store that would outgrow the limit of file sizes.
-TEST_F(EndToEnd, AFileSizeLimitIsAnErrorOfOneLine) {
+TEST_F(EndToEnd, FileSizeLimitIsAOneLineError) {
   const Draft draft = long_draft();
   const std::string manifest = directory_.write("sweep.json", draft.text()), db = file("a.db");
   rlimit before{};
@@ -400,7 +400,7 @@ TEST_F(EndToEnd, KillsLoseNothingThatWasStored) {
 }
 
 // Two sweeps started together on one new store share the file; each record is there once.
-TEST_F(EndToEnd, TwoProgramsOnOneStore) {
+TEST_F(EndToEnd, TwoProgramsShareOneStore) {
   ASSERT_EQ(run({}, "want.db").code, 0);
   const std::string manifest = file("small.json");
   for (int i = 0; i < 6; ++i) {

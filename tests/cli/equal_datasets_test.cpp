@@ -82,7 +82,7 @@ TEST_F(EqualDatasets, ShowEqualNumbers) {
 }
 
 // What is done is known by its content, whatever label it was run under.
-TEST_F(EqualDatasets, RunNothingTwice) {
+TEST_F(EqualDatasets, AreRunOnce) {
   const Finished first = program("run", once_, "a.db");
   const Finished more = program("run", twice_, "a.db"), again = program("run", twice_, "a.db");
   for (const Finished& run : {more, again})

@@ -45,7 +45,7 @@ Malformed published(const char* name, const char* csv, const char* expected) {
           expected};
 }
 
-TEST(MalformedManifest, GoodOnesArePlanned) {
+TEST(MalformedManifest, ValidManifestsArePlanned) {
   const TemporaryDirectory d;
   EXPECT_EQ(run_program(plan_of(d, good_manifest().dump())).code, 0);
   const Malformed good = published(
@@ -120,8 +120,8 @@ TEST(MalformedManifest, Refused) {
             "found minference and infllm in \"minference+infllm\", which both decide the prefill"),
       value("a method twice in one entry", "/methods/0", "full+full",
             "found full twice in \"full+full\", expected it once"),
-      value("a method that decides nothing beside another", "/methods/0", "full+snapkv:budget=64",
-            "found full beside others in \"full+snapkv:budget=64\", expected it alone"),
+      value("a method that decides nothing with another", "/methods/0", "full+snapkv:budget=64",
+            "found full with others in \"full+snapkv:budget=64\", expected it alone"),
       value("the same method in other words", "/methods",
             {"snapkv:budget=0.2", "full", "snapkv:budget=1/5"},
             "m.json: /methods/2: found \"snapkv:budget=1/5\", expected each method once: it is "
@@ -165,7 +165,7 @@ TEST(MalformedManifest, Refused) {
             "m.json: /probes/0: output-error: layer: found 99, expected at most "),
       text("fidelity of probes", R"({"name": "m", "models": ["tiny"], "datasets": ["tiny-fact"],
            "probes": ["coverage"], "fidelity": "full"})",
-           "m.json: /fidelity: found \"full\", expected methods beside it"),
+           "m.json: /fidelity: found \"full\", expected at least one method"),
       value("unknown position", "/positions", {"end", "start"}, "/positions/1: found the position"),
       value("position twice", "/positions", {"end", "end"}, "/positions/1: found \"end\""),
       value("unknown history", "/history", "compress",
@@ -202,7 +202,7 @@ TEST(MalformedManifest, Refused) {
 }
 
 // tiny has four layers of heads with 32 dimensions.
-TEST(MalformedManifest, MethodsThatTheModelHasNoRoomFor) {
+TEST(MalformedManifest, MethodsBeyondTheModelsShapeAreRejected) {
   const Malformed cases[] = {
       value("parts of keys", "/methods", {"full", "pqcache:m=3"},
             "m.json: /methods/1: tiny: pqcache: m: found 3 parts, expected a divisor of the 32 "

@@ -48,7 +48,7 @@ Malformed sharded(const char* name,
           expected};
 }
 
-TEST(MalformedSafetensors, GoodOnesRun) {
+TEST(MalformedSafetensors, ValidFilesRun) {
   const TemporaryDirectory d;
   const Finished whole = run_program(write_model(d, {}));
   EXPECT_EQ(whole.code, 0) << whole.err;
@@ -227,7 +227,7 @@ TEST(MalformedSafetensors, ShardIndex) {
   expect_refusals(cases);
 }
 
-TEST(MalformedSafetensors, LogitsThatAreNoNumbersAreNoAnswer) {
+TEST(MalformedSafetensors, NaNLogitsAreAnError) {
   const TemporaryDirectory d;
   SmallModel m;
   const float nan = NAN;

@@ -149,16 +149,16 @@ TEST(MalformedStore, Contents) {
          return {"report", d.write("s.db", small_store()), "--long"};
        },
        "--long: found the format md, expected"},
-      {"--json beside another format",
+      {"--json with another format",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"report", d.write("s.db", small_store()), "--json", "--format", "csv"};
        },
-       "--json: found --format csv beside it"},
+       "--json: found --format csv too"},
   };
   expect_refusals(cases);
 }
 
-TEST(MalformedStore, RunsIntoOtherFiles) {
+TEST(MalformedStore, RunDoesNotOverwriteOtherFiles) {
   const Malformed cases[] = {
       run_into("another program's tables", "CREATE TABLE t(x); INSERT INTO t VALUES (1)",
                "other.db: found an SQLite file of another program"),

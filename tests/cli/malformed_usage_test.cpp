@@ -129,7 +129,7 @@ TEST(MalformedUsage, Values) {
       usage("unknown model to tokenize", {"tokenize", "--model", "tinny", "/dev/null"},
             "model tinny: found no directory and no model of this name, expected \"tiny\""),
       generate("template without a chat", {"--template", "none"},
-               "--template: found no --chat beside it, expected it"),
+               "--template: found no --chat, expected it too"),
       usage("unknown template", {"generate", "--model", "tiny", "--chat", "--template", "gemma"},
             "--template: found \"gemma\", expected a file, or one of: none, llama2"),
       usage("system prompt that a template refuses",

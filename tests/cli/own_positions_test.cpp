@@ -50,7 +50,7 @@ std::vector<std::string> positions_of(const Finished& printed) {
   return out;
 }
 
-TEST_F(OwnPositions, AreKept) {
+TEST_F(OwnPositions, AreKeptInDialogues) {
   const Json own = manifest({{{"position", "begin"}}, {{"position", "begin"}}});
   EXPECT_EQ(positions_of(dialogues(own)), (std::vector<std::string>{"begin", "begin"}));
   EXPECT_EQ(positions_of(dialogues(own, {"--positions", "middle"})),
@@ -65,7 +65,7 @@ TEST_F(OwnPositions, AreKept) {
   EXPECT_EQ(positions_of(dialogues(given)), (std::vector<std::string>{"end", "end"}));
 }
 
-TEST_F(OwnPositions, AreTheCells) {
+TEST_F(OwnPositions, AreThePositionsOfCells) {
   Json own = manifest({{{"position", "begin"}}});
   own["max_new_tokens"] = 2;
   own["datasets"][1] = {{"name", "tiny-fact"}, {"limit", 1}, {"turns", 1}, {"length", 200}};
@@ -90,7 +90,7 @@ TEST_F(OwnPositions, AreTheCells) {
   }
 }
 
-TEST_F(OwnPositions, MustBeOne) {
+TEST_F(OwnPositions, MustBeEqualInADataset) {
   const Json own = manifest({{{"position", "begin"}}, Json::object()});
   const Finished refused = dialogues(own);
   EXPECT_EQ(refused.code, 2);

@@ -28,7 +28,7 @@ TEST_F(SmolLm2, IsNamedWhereModelsAre) {
   EXPECT_NE(listed.find("smollm2"), std::string::npos) << listed;
 }
 
-TEST_F(SmolLm2, KnowsWhatItWasTrainedOn) {
+TEST_F(SmolLm2, AnswersATrainingFact) {
   const TemporaryDirectory d;
   const std::string prompt = d.write("prompt", "The capital of France is");
   const Finished run = run_program({"generate", "--model", "smollm2", "--prompt", prompt,

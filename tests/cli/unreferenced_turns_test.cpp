@@ -129,7 +129,7 @@ TEST_F(UnreferencedTurns, HidesScoresThatOlderProgramsStored) {
     EXPECT_NE(line.find("\"dataset\":\"some\""), std::string::npos) << line;
 }
 
-TEST_F(UnreferencedTurns, LoseSuchScoresWhenTheyAreScoredAgain) {
+TEST_F(UnreferencedTurns, LoseOldScoresWhenTheyAreRescored) {
   add_zeros();
   const Finished scored = run_program({"score", db_});
   EXPECT_EQ(scored.code, 0) << scored.err;
@@ -143,7 +143,7 @@ TEST_F(UnreferencedTurns, LoseSuchScoresWhenTheyAreScoredAgain) {
   EXPECT_EQ(count(db_, "SELECT count(*) FROM score WHERE metric = 'rouge_l_recall'"), 4);
 }
 
-TEST_F(UnreferencedTurns, OfImportedPredictionsHaveNoneEither) {
+TEST_F(UnreferencedTurns, HaveNoScoreInImportedPredictions) {
   std::string lines;
   for (const char* id : {"a", "b"}) {
     for (const int turn : {1, 2})

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(MappedFile, ReleasedPagesLeaveMemoryAndComeBack) {
+TEST(MappedFile, ReleasedPagesAreFreedAndReadAgain) {
   const test::TemporaryDirectory directory;
   const fs::path path = directory.path("mapped");
   constexpr std::size_t kSize = std::size_t{64} << 20;
@@ -55,7 +55,7 @@ class WriteFile : public testing::Test {
   const fs::path& directory_ = own_.path();
 };
 
-TEST_F(WriteFile, FollowsLinksAndKeepsThem) {
+TEST_F(WriteFile, FollowsAndPreservesLinks) {
   fs::create_directory(directory_ / "d");
   write_file(directory_ / "d/target", "old");
   fs::permissions(directory_ / "d/target", fs::perms(0640));
@@ -101,7 +101,7 @@ TEST_F(WriteFile, RefusesDirectories) {
 }
 
 // A limit on the size of files ends a write as a full disk does.
-TEST_F(WriteFile, LeavesNothingOfWhatFails) {
+TEST_F(WriteFile, LeavesNoFileAfterAFailure) {
   write_file(directory_ / "old", "whole");
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -120,7 +120,7 @@ TEST_F(WriteFile, LeavesNothingOfWhatFails) {
   EXPECT_EQ(read_file(directory_ / "old"), "whole");
 }
 
-TEST(Paths, WhatTheSystemDoesNotLookUpIsNotThere) {
+TEST(Paths, InvalidNamesDoNotExist) {
   const std::string too_long(300, 'x');  // for a name
   for (const std::filesystem::path& path :
        {std::filesystem::path("/no/such"), std::filesystem::path(too_long),

@@ -1,5 +1,5 @@
-// The floors in the table of docs/architecture.md: no file includes from its own floor's neighbours
-// or from above.
+// The levels in the table of docs/architecture.md: a file includes only files of its own folder or
+// of lower levels.
 
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Folder (with its slash) -> floor.
-using Floors = std::map<std::string, int>;
+/// Folder (with its slash) -> level.
+using Levels = std::map<std::string, int>;
 
-Floors floors_of(const std::string& page) {
-  Floors out;
+Levels levels_of(const std::string& page) {
+  Levels out;
   const std::regex row("^\\| (-?[0-9]+) \\| (`[a-z/`, ]+`) \\|"), name("`([a-z/]+)`");
   for (const std::string& line : split(page, "\n")) {
     std::smatch found;
@@ -33,16 +33,16 @@ Floors floors_of(const std::string& page) {
 }
 
 /// The innermost folder of the table that a file is in; the end if it is in none.
-Floors::const_iterator room_of(const Floors& floors, const std::string& file) {
-  auto out = floors.end();
-  for (auto it = floors.begin(); it != floors.end(); ++it) {
-    const bool longer = out == floors.end() || it->first.size() > out->first.size();
+Levels::const_iterator folder_of(const Levels& levels, const std::string& file) {
+  auto out = levels.end();
+  for (auto it = levels.begin(); it != levels.end(); ++it) {
+    const bool longer = out == levels.end() || it->first.size() > out->first.size();
     if (file.starts_with(it->first) && longer) out = it;
   }
   return out;
 }
 
-/// What stands between quotes behind #include, line by line.
+/// The quoted file names of the #include lines.
 std::vector<std::string> includes_of(const std::string& text) {
   std::vector<std::string> out;
   const std::regex include("^#include \"([^\"]+)\"");
@@ -53,29 +53,28 @@ std::vector<std::string> includes_of(const std::string& text) {
   return out;
 }
 
-/// What is wrong with a file's includes, one line each.
-std::vector<std::string> faults_of(const Floors& floors, const std::string& file,
+/// The violations of a file's includes, one line each.
+std::vector<std::string> faults_of(const Levels& levels, const std::string& file,
                                    const std::string& text) {
-  const auto room = room_of(floors, file);
-  if (room == floors.end()) return {file + ": in no folder of the table"};
+  const auto folder = folder_of(levels, file);
+  if (folder == levels.end()) return {file + ": in no folder of the table"};
   std::vector<std::string> out;
   for (const std::string& include : includes_of(text)) {
-    if (include.find('/') == std::string::npos)
-      continue;  // of the emulation that tests compile it with
-    const auto other = room_of(floors, include);
-    if (other == floors.end()) {
+    if (include.find('/') == std::string::npos) continue;  // a header of the CUDA emulation
+    const auto other = folder_of(levels, include);
+    if (other == levels.end()) {
       out.push_back(file + ": includes " + include + ", which is in no folder of the table");
-    } else if (other != room && other->second >= room->second) {
-      out.push_back(file + ": includes " + include + ", of a floor that is not below its own");
+    } else if (other != folder && other->second >= folder->second) {
+      out.push_back(file + ": includes " + include + ", which is not of a lower level");
     }
   }
   return out;
 }
 
-TEST(Includes, GoDownTheFloorsOfTheArchitecturePage) {
+TEST(Includes, FollowTheLevelsOfTheArchitecturePage) {
   const fs::path root = TURNBENCH_SOURCE_DIR;
-  const Floors floors = floors_of(read_file(root / "docs/architecture.md"));
-  ASSERT_GE(floors.size(), 17u);
+  const Levels levels = levels_of(read_file(root / "docs/architecture.md"));
+  ASSERT_GE(levels.size(), 17u);
   std::size_t files = 0;
   for (const char* top : {"cli", "common", "datasets", "harness", "inference", "judges", "methods",
                           "metrics", "probes", "reports", "runners", "text"}) {
@@ -84,14 +83,14 @@ TEST(Includes, GoDownTheFloorsOfTheArchitecturePage) {
       if (extension != ".cpp" && extension != ".h" && extension != ".cu") continue;
       ++files;
       const std::string file = fs::relative(entry.path(), root);
-      for (const std::string& fault : faults_of(floors, file, read_file(entry.path())))
+      for (const std::string& fault : faults_of(levels, file, read_file(entry.path())))
         ADD_FAILURE() << fault;
     }
   }
   EXPECT_GT(files, 300u);
 }
 
-// The folder methods/ is one floor: shared parts know no method.
+// The folder methods/ is one level, but shared parts do not depend on methods.
 TEST(Includes, PartsOfMethodsIncludeNoMethod) {
   const fs::path root = TURNBENCH_SOURCE_DIR;
   for (const auto& entry : fs::directory_iterator(root / "methods/parts")) {
@@ -103,12 +102,12 @@ TEST(Includes, PartsOfMethodsIncludeNoMethod) {
   }
 }
 
-TEST(Includes, OneThatGoesUpOrSidewaysIsFound) {
-  const Floors floors =
-      floors_of("| 2 | `upper/` | x |\n| 1 | `left/`, `right/` | x |\n| 0 | `left/deep/` | x |\n");
-  ASSERT_EQ(floors.size(), 4u);
+TEST(Includes, UpwardAndSidewaysIncludesAreDetected) {
+  const Levels levels =
+      levels_of("| 2 | `upper/` | x |\n| 1 | `left/`, `right/` | x |\n| 0 | `left/deep/` | x |\n");
+  ASSERT_EQ(levels.size(), 4u);
   const auto faults = [&](const std::string& file, const std::string& include) {
-    return faults_of(floors, file, "// text\n#include \"" + include + "\"\n").size();
+    return faults_of(levels, file, "// text\n#include \"" + include + "\"\n").size();
   };
   EXPECT_EQ(faults("upper/a.h", "left/b.h"), 0u);
   EXPECT_EQ(faults("left/a.h", "left/b.h"), 0u);

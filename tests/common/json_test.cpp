@@ -27,7 +27,7 @@ TEST(Json, SyntaxErrorsNameThePlace) {
   EXPECT_NE(message_of([] { parse_json("[1e999]", "f"); }).find("out of range"), std::string::npos);
 }
 
-TEST(Json, EveryKindOfSyntaxErrorIsFoundWhereItIs) {
+TEST(Json, EveryKindOfSyntaxErrorIsLocated) {
   const auto refusal = [](std::string_view text) {
     return message_of([&] { parse_json(text, "f"); });
   };
@@ -78,7 +78,7 @@ TEST(Json, EveryKindOfSyntaxErrorIsFoundWhereItIs) {
 }
 
 /// The values, to the types of numbers, are those of nlohmann's parser.
-TEST(Json, ValuesAreThoseOfAnotherParser) {
+TEST(Json, ValuesEqualThoseOfAnotherParser) {
   for (const char* text : {
            "null",
            " true ",

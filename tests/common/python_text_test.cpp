@@ -22,7 +22,7 @@ TEST(PythonText, SplitsAndStripsAtAnyWhiteSpace) {
   EXPECT_EQ(strip(""), "");
 }
 
-TEST(PythonText, ReplaceDoesNotLookAtWhatItPutIn) {
+TEST(PythonText, ReplaceDoesNotRescanReplacements) {
   EXPECT_EQ(replace_all("aaa", "aa", "a"), "aa");
   EXPECT_EQ(replace_all("OptiOptionon", "Option", " "), "Opti on");
 }

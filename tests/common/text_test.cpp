@@ -17,7 +17,7 @@ TEST(Text, Utf8RoundTripsEveryCodePoint) {
   }
 }
 
-TEST(Text, IllFormedUtf8IsSeenAndWalkedOver) {
+TEST(Text, IllFormedUtf8IsDetectedAndSkipped) {
   for (const char* bad : {"\x80", "\xC0\x80", "\xC3", "\xE0\x80\x80", "\xED\xA0\x80",
                           "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "a\xFF"}) {
     EXPECT_FALSE(is_valid_utf8(bad));
@@ -34,7 +34,7 @@ TEST(Text, MessagesStayOnOneLine) {
   EXPECT_EQ(shorten("abc", 3), "abc");
 }
 
-TEST(Text, ANumberIsTheWholeText) {
+TEST(Text, NumbersMustBeTheWholeText) {
   EXPECT_EQ(parse_number<double>("-2.5e1"), -25.0);
   EXPECT_EQ(parse_number<std::int64_t>("010"), 10);
   EXPECT_EQ(parse_number<std::int64_t>("-9223372036854775808"), INT64_MIN);

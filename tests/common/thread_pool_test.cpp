@@ -36,7 +36,7 @@ TEST(ThreadPool, WorkersAreUniqueWhileTheyRun) {
   }
 }
 
-TEST(ThreadPool, TheFirstExceptionComesOutAndThePoolGoesOn) {
+TEST(ThreadPool, FirstExceptionIsRethrownAndThePoolStaysUsable) {
   ThreadPool pool(3);
   EXPECT_THROW(pool.parallel_for(100,
                                  [](std::size_t i, int) {
@@ -48,7 +48,7 @@ TEST(ThreadPool, TheFirstExceptionComesOutAndThePoolGoesOn) {
   EXPECT_EQ(sum, 45);
 }
 
-TEST(ThreadPool, OneLoopAtATime) {
+TEST(ThreadPool, RejectsNestedAndConcurrentLoops) {
   ThreadPool pool(3);
   EXPECT_THROW(pool.parallel_for(
                    8, [&](std::size_t, int) { pool.parallel_for(8, [](std::size_t, int) {}); }),
@@ -56,7 +56,7 @@ TEST(ThreadPool, OneLoopAtATime) {
   pool.parallel_for(8, [&](std::size_t, int) { pool.parallel_for(1, [](std::size_t, int) {}); });
 }
 
-TEST(ThreadPool, ALoopThatNeedNotHaveTheTeamRunsAnywhere) {
+TEST(ThreadPool, OptionalLoopRunsInsideOtherLoops) {
   ThreadPool pool(3);
   std::atomic<int> runs{0};
   const auto loop = [&] { pool.parallel_for_if_free(100, [&](std::size_t) { ++runs; }); };

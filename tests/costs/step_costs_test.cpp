@@ -71,7 +71,7 @@ void expect_at_most(const Cost& got, const Cost& most) {
   }
 }
 
-TEST(StepCosts, AreNoMoreThanTheyWere) {
+TEST(StepCosts, DoNotExceedTheRecordedCosts) {
   std::cout << test::table_head();
   for (const Bound& b : kBounds) {
     SCOPED_TRACE(b.method);
@@ -87,7 +87,7 @@ TEST(StepCosts, AreNoMoreThanTheyWere) {
 }
 
 /// The methods that only evict, and only at the end of a prompt.
-std::vector<std::string> evicting_behind_prompts() {
+std::vector<std::string> evicting_after_prompts() {
   std::vector<std::string> out = {"h2o:budget=24,mode=prefill",
                                   "streamingllm:budget=24,rolling=false"};
   for (const MethodInfo& info : all_methods()) {
@@ -100,13 +100,13 @@ std::vector<std::string> evicting_behind_prompts() {
 }
 
 // Their steps are those of full attention over fewer tokens.
-TEST(StepCosts, OfEvictionsBehindPromptsAreThoseOfFull) {
+TEST(StepCosts, OfPromptEvictionsEqualFull) {
   const auto counts_of = [](Cost c) {  // bytes are those of page tables, which differ with sets
     c.up_bytes = c.down_bytes = 0;
     return c;
   };
   const StepCost full = test::step_cost("full");
-  const std::vector<std::string> methods = evicting_behind_prompts();
+  const std::vector<std::string> methods = evicting_after_prompts();
   EXPECT_GE(methods.size(), 8u);
   for (const std::string& method : methods) {
     SCOPED_TRACE(method);

@@ -77,7 +77,7 @@ TEST(CudaAttendRows, HeadDimsBesideThePowersOfTwo) {
   }
 }
 
-TEST(CudaAttendRows, OtherHeadDimsAreRefused) {
+TEST(CudaAttendRows, RejectsOtherHeadDims) {
   const auto message = [](int head_dim, DType dtype) {
     Problem p({70, 70, 1, head_dim, dtype}, 1);
     return test::message_of([&] { attend(p); }, ErrorKind::kRuntime);

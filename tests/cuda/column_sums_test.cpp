@@ -88,7 +88,7 @@ class ColumnSumsOf : public testing::TestWithParam<std::optional<Rule>> {
 
 // Against double precision, and to the bit, or nearly, against the CPU, which knows no noise of
 // rows that see nothing.
-TEST_P(ColumnSumsOf, EqualTheCpus) {
+TEST_P(ColumnSumsOf, EqualTheCpu) {
   ThreadPool pool(1);
   cpu::AttentionWorkspace workspace(1);
   std::vector<Shape> all = shapes();
@@ -132,7 +132,7 @@ TEST_P(ColumnSumsOf, EqualTheCpus) {
   }
 }
 
-TEST_P(ColumnSumsOf, DoNotDependOnTheCompany) {
+TEST_P(ColumnSumsOf, DoNotDependOnTheBatch) {
   std::vector<std::unique_ptr<Rows>> all;
   std::vector<std::unique_ptr<ColumnSums>> together, alone;
   std::vector<ColumnJob> jobs;

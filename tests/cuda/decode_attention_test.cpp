@@ -372,7 +372,7 @@ TEST(CudaDecodePlan, ListsATableOnceAndCutsByTheJobsOwnLength) {
   EXPECT_EQ(plan.partials, 4 * 4 + 2 * 9 + 4 * 4);
 }
 
-TEST_F(CudaDecodeAttention, TheOrderOfThreadsDoesNotShow) {
+TEST_F(CudaDecodeAttention, DoesNotDependOnThreadOrder) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const auto& [heads, head_dim] : {std::pair{1, 16}, {4, 128}, {7, 64}, {9, 200}}) {
       Row row({333, heads, head_dim, dtype}, seed_ += 3);

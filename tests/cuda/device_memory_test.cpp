@@ -63,7 +63,7 @@ class DeviceMemoryTest : public testing::Test {
   std::shared_ptr<Memory> memory_ = std::make_shared<cuda::DeviceMemory>(context_);
 };
 
-TEST_F(DeviceMemoryTest, WhatIsCopiedFromTheHostMayChangeAtOnce) {
+TEST_F(DeviceMemoryTest, HostSourceMayChangeImmediately) {
   for (std::size_t size : kSizes) {
     SCOPED_TRACE(size);
     const Bytes expected = bytes_of(size, 1);
@@ -80,7 +80,7 @@ TEST_F(DeviceMemoryTest, WhatIsCopiedFromTheHostMayChangeAtOnce) {
   }
 }
 
-TEST_F(DeviceMemoryTest, WhatIsCopiedToTheHostIsThereAtTheEnd) {
+TEST_F(DeviceMemoryTest, CopiesToTheHostEndBeforeReturning) {
   for (std::size_t size : kSizes) {
     SCOPED_TRACE(size);
     const Bytes expected = bytes_of(size, 2);
@@ -95,7 +95,7 @@ TEST_F(DeviceMemoryTest, WhatIsCopiedToTheHostIsThereAtTheEnd) {
 }
 
 // A row that is written back and at once fetched again.
-TEST_F(DeviceMemoryTest, HostMemoryIsReadAfterWhatIsOnItsWayThere) {
+TEST_F(DeviceMemoryTest, CopiesFromHostMemoryWaitForTransfersToIt) {
   for (std::size_t size : kSizes) {
     SCOPED_TRACE(size);
     const Bytes expected = bytes_of(size, 8);
@@ -130,7 +130,7 @@ TEST_F(DeviceMemoryTest, CopiesKeepTheOrderOfOperations) {
   }
 }
 
-TEST_F(DeviceMemoryTest, OfTwoCopiesToOnePlaceTheLaterOneWins) {
+TEST_F(DeviceMemoryTest, LaterCopyToTheSamePlaceWins) {
   const Bytes big = bytes_of(kBig, 5), small = bytes_of(kSmall, 6);
   Bytes expected = big;
   std::copy(small.begin(), small.end(), expected.begin());
@@ -152,7 +152,7 @@ TEST_F(DeviceMemoryTest, OfTwoCopiesToOnePlaceTheLaterOneWins) {
   });
 }
 
-TEST_F(DeviceMemoryTest, OneCallTakesCopiesOfAllKinds) {
+TEST_F(DeviceMemoryTest, OneCallSupportsAllKindsOfCopies) {
   const std::size_t sizes[] = {kSmall, kBig, 0, 3 * kBig};
   test::in_every_order([&] {
     std::vector<Buffer> up, inside;
@@ -214,7 +214,7 @@ TEST_F(DeviceMemoryTest, SizeClassesWasteAnEighthAtMost) {
 }
 
 // An array that is a little larger in each step, as the scores of a growing cache are.
-TEST_F(DeviceMemoryTest, DoesNotGrowWithSizesThatDo) {
+TEST_F(DeviceMemoryTest, ReusesBlocksForGrowingSizes) {
   auto& memory = dynamic_cast<cuda::DeviceMemory&>(*memory_);
   const auto grow = [&](std::size_t from, std::size_t to) {
     for (std::size_t size = from; size < to; size += 132) Buffer(size, memory_);
@@ -226,7 +226,7 @@ TEST_F(DeviceMemoryTest, DoesNotGrowWithSizesThatDo) {
   EXPECT_LE(before, std::size_t{8} << 20);
 }
 
-TEST_F(DeviceMemoryTest, NamesWhatDoesNotFit) {
+TEST_F(DeviceMemoryTest, ErrorsNameTheAllocation) {
   std::size_t free = 0, total = 0;
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
   try {

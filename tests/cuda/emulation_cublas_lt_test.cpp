@@ -89,7 +89,7 @@ class EmulatedCublasLt : public testing::Test {
   cublasLtMatmulHeuristicResult_t chosen_ = {};
 };
 
-TEST_F(EmulatedCublasLt, ComputesWhatIsAskedFor) {
+TEST_F(EmulatedCublasLt, ComputesProducts) {
   alpha_ = 2;
   beta_ = 0.5f;
   const std::vector<float> before = test::random_floats(kM * kN, 3);
@@ -131,7 +131,7 @@ TEST_F(EmulatedCublasLt, TakesFactorsInBothOrders) {
   }
 }
 
-TEST_F(EmulatedCublasLt, RefusesAddressesOfLessAlignmentThanWasSaid) {
+TEST_F(EmulatedCublasLt, RefusesAddressesBelowTheDeclaredAlignment) {
   EXPECT_EQ(multiply(), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(multiply(2), CUBLAS_STATUS_INVALID_VALUE);
   EXPECT_EQ(multiply(0, 4), CUBLAS_STATUS_INVALID_VALUE);
@@ -206,7 +206,7 @@ TEST_F(EmulatedCublasLt, RefusesMemoryOfTheHostAndOverlaps) {
   EXPECT_EQ(multiply_with(a_.data(), d_.data()), CUBLAS_STATUS_SUCCESS);
 }
 
-TEST_F(EmulatedCublasLt, RefusesWhatIsDestroyedAndOtherDevices) {
+TEST_F(EmulatedCublasLt, RefusesDestroyedHandlesAndOtherDevices) {
   cublasLtHandle_t other = nullptr;
   ASSERT_EQ(cublasLtCreate(&other), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(cublasLtDestroy(other), CUBLAS_STATUS_SUCCESS);
@@ -255,7 +255,7 @@ class ProductsWithoutLibrary : public testing::Test {
   Gemm gemm_;
 };
 
-TEST_F(ProductsWithoutLibrary, AreThoseOfFewRowsIfThereIsNoAlgorithm) {
+TEST_F(ProductsWithoutLibrary, FallBackToFewRowKernelsWithoutAnAlgorithm) {
   for (const cublasStatus_t status : {CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_SUPPORTED}) {
     for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
       for (const std::int64_t in : {72, 65}) {  // of which one is aligned
@@ -282,7 +282,7 @@ TEST_F(ProductsWithoutLibrary, AreThoseOfFewRowsIfThereIsNoAlgorithm) {
   }
 }
 
-TEST_F(ProductsWithoutLibrary, FailAtTheFirstOneThatNeedsIt) {
+TEST_F(ProductsWithoutLibrary, FailAtTheFirstProductThatNeedsTheLibrary) {
   emulation::set_cublas_lt_files({});
   const auto backend = make_backend(0, 1);
   run({}, 0, kFewRows);
@@ -299,7 +299,7 @@ TEST_F(ProductsWithoutLibrary, FailAtTheFirstOneThatNeedsIt) {
   EXPECT_EQ(gemm_.bytes(), Gemm::kWorkspaceBytes);
 }
 
-TEST_F(ProductsWithoutLibrary, FindItUnderItsUsualNames) {
+TEST_F(ProductsWithoutLibrary, FindTheLibraryUnderItsUsualNames) {
   for (const char* file :
        {"libcublasLt.so.13", "libcublasLt.so.12", "/toolkit/lib64/libcublasLt.so.13",
         "/usr/local/cuda/lib64/libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.12"}) {
@@ -317,7 +317,7 @@ TEST_F(ProductsWithoutLibrary, FindItUnderItsUsualNames) {
   EXPECT_EQ(error_of_run(), "cuBLASLt: /somewhere/libcublasLt.so has no function cublasLtMatmul");
 }
 
-TEST_F(ProductsWithoutLibrary, DestroyWhatTheyMake) {
+TEST_F(ProductsWithoutLibrary, DestroyTheirHandles) {
   const std::size_t before = emulation::cublas_lt_objects();
   {
     Gemm gemm;
@@ -331,7 +331,7 @@ TEST_F(ProductsWithoutLibrary, DestroyWhatTheyMake) {
   EXPECT_EQ(emulation::cublas_lt_objects(), before);
 }
 
-TEST_F(ProductsWithoutLibrary, SayWhichDeviceHasNoRoomForItsWorkspace) {
+TEST_F(ProductsWithoutLibrary, ErrorsNameTheDeviceWithoutRoomForAWorkspace) {
   emulation::limit_memory(std::size_t{16} << 20);
   const std::string said = test::message_of([&] { run({}, 0, 20); }, ErrorKind::kMemory);
   emulation::limit_memory(0);

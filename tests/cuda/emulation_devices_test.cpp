@@ -53,7 +53,7 @@ TEST_F(EmulatedDevices, CountTheirOwnMemory) {
   EXPECT_EQ(free_bytes(1), second);
 }
 
-TEST_F(EmulatedDevices, RunWhatTheirStreamsAreAsked) {
+TEST_F(EmulatedDevices, RunTheWorkOfTheirStreams) {
   test::PinnedVector<int> out(1);
   Context second(1);
   cudaLaunchConfig_t config = {};
@@ -110,7 +110,7 @@ TEST(Devices, AreNamed) {
   EXPECT_EQ(refusal("cuda:1,0,1"),
             "--device: found device 1 twice in cuda:1,0,1, expected each once");
   EXPECT_EQ(refusal("cuda:0,2"),
-            "--device: found device 2, expected one from 0 to 1, as this machine has 2");
+            "--device: found device 2, expected one from 0 to 1: this machine has 2");
 }
 
 TEST(Devices, AreMissingForAReason) {

@@ -102,7 +102,7 @@ TEST_F(Faults, KernelsDoNotAccessPageableMemory) {
   EXPECT_EQ(pinned[31], 1);
 }
 
-TEST_F(Faults, ABackendEndsWithItsDevice) {
+TEST_F(Faults, BackendsFailAfterLosingTheirDevice) {
   auto backend = make_backend(0, 1);
   Buffer buffer(1000, backend->memory());
   emulation::fail_launch(1);

@@ -126,7 +126,7 @@ TEST_F(MappedMemoryTest, MemoryIsFreeWhenItIsNeitherHeldNorMapped) {
   EXPECT_EQ(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(MappedMemoryTest, MisuseIsRefused) {
+TEST_F(MappedMemoryTest, MisuseIsRejected) {
   CUdeviceptr address = 0;
   EXPECT_EQ(cuMemAddressReserve(&address, 0, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemAddressReserve(&address, kPiece + 1, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);

@@ -27,7 +27,7 @@ cudaError_t launched(dim3 grid, dim3 block, std::size_t shared, int* out) {
   return error;
 }
 
-TEST(EmulatedRuntime, LimitsOfLaunchesAreTheCards) {
+TEST(EmulatedRuntime, EnforcesTheCardsLaunchLimits) {
   PinnedVector<int> out(4096);
   EXPECT_EQ(launched(4, 1024, 48 << 10, out.data()), cudaSuccess);
   EXPECT_EQ(launched(1, 1025, 0, out.data()), cudaErrorInvalidConfiguration);
@@ -64,7 +64,7 @@ TEST(EmulatedRuntime, MemoryStartsAsNaNAndIsCounted) {
   EXPECT_EQ(data, nullptr);
 }
 
-TEST(EmulatedRuntime, StreamsRunWhenWaitedFor) {
+TEST(EmulatedRuntime, StreamsRunAtSynchronisation) {
   Context context(0);
   PinnedVector<int> device(64, -1), pinned(64);
   context.launch(fill, 2, 32, 0, device.data(), 5);
@@ -142,7 +142,7 @@ TEST(EmulatedRuntime, EventsOrderStreams) {
   cudaEventDestroy(end);
 }
 
-TEST(EmulatedRuntime, CopiesOutsideOfAnAllocationAreRefused) {
+TEST(EmulatedRuntime, RejectsCopiesOutsideOfAnAllocation) {
   std::byte* device = nullptr;
   std::array<std::byte, 64> host = {};
   ASSERT_EQ(cudaMalloc(&device, 64), cudaSuccess);

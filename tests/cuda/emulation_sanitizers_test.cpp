@@ -68,7 +68,7 @@ constexpr MemoryKind kMemories[] = {
      [](void** data, std::size_t bytes) { return cudaMallocHost(data, bytes); }, cudaFreeHost},
 };
 
-TEST_F(Sanitized, TheEndsOfMemory) {
+TEST_F(Sanitized, DetectsAccessBeyondMemory) {
   for (const MemoryKind& memory : kMemories) {
     SCOPED_TRACE(memory.name);
     void* block = nullptr;
@@ -92,7 +92,7 @@ TEST_F(Sanitized, TheEndsOfMemory) {
   }
 }
 
-TEST_F(Sanitized, TheEndsOfSharedMemory) {
+TEST_F(Sanitized, DetectsAccessBeyondSharedMemory) {
   constexpr std::size_t kBytes = kCount * sizeof(float);
   PinnedVector<float> out(1);
   run(write_shared_at, 1, 1, kBytes, kCount - 1);
@@ -103,7 +103,7 @@ TEST_F(Sanitized, TheEndsOfSharedMemory) {
   }
 }
 
-TEST_F(Sanitized, TheEndOfWhatAnAsynchronousCopyReads) {
+TEST_F(Sanitized, DetectsAsynchronousCopiesBeyondMemory) {
   void* data = nullptr;
   PinnedVector<float> out(1);
   ASSERT_EQ(cudaMalloc(&data, kCount * sizeof(float)), cudaSuccess);
@@ -115,7 +115,7 @@ TEST_F(Sanitized, TheEndOfWhatAnAsynchronousCopyReads) {
   cudaFree(data);
 }
 
-TEST_F(Sanitized, TheEndOfAThreadsOwnArray) {
+TEST_F(Sanitized, DetectsAccessBeyondLocalArrays) {
   PinnedVector<float> out(1, 1);
   in_every_order([&] {
     run(write_local_at, 2, 64, 0, out.data(), kCount - 1);
@@ -123,7 +123,7 @@ TEST_F(Sanitized, TheEndOfAThreadsOwnArray) {
   });
 }
 
-TEST_F(Sanitized, AddressesThatAWideReadMayNotHave) {
+TEST_F(Sanitized, DetectsMisalignedWideReads) {
   void* data = nullptr;
   PinnedVector<float4> out(1);
   ASSERT_EQ(cudaMalloc(&data, 64), cudaSuccess);
@@ -133,7 +133,7 @@ TEST_F(Sanitized, AddressesThatAWideReadMayNotHave) {
   cudaFree(data);
 }
 
-TEST_F(Sanitized, WhatIntegersDoNotDefine) {
+TEST_F(Sanitized, DetectsUndefinedIntegerOperations) {
   PinnedVector<int> out(1, 1);
   run(add, 1, 1, 0, out.data(), 2147483646);
   EXPECT_DEATH(run(add, 1, 1, 0, out.data(), 1), "signed integer overflow");

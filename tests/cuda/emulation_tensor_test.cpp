@@ -57,7 +57,7 @@ class EmulatedProduct : public Emulated {};
 using Types = testing::Types<__half, __nv_bfloat16>;
 TYPED_TEST_SUITE(EmulatedProduct, Types);
 
-TYPED_TEST(EmulatedProduct, IsTheProduct) {
+TYPED_TEST(EmulatedProduct, EqualsThePlainProduct) {
   using T = TypeParam;
   this->in_every_order([&] {
     std::mt19937 random(5);

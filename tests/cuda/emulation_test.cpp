@@ -73,7 +73,7 @@ TEST_F(Emulated, BarriersOrderWritesAndReads) {
   }
 }
 
-TEST_F(Emulated, AMissingBarrierShowsInSomeOrder) {
+TEST_F(Emulated, MissingBarrierIsVisibleInSomeOrder) {
 #ifdef EMULATION_THREAD_SANITIZER
   GTEST_SKIP() << "the thread sanitizer reports it (emulation_races_test.cpp)";
 #endif
@@ -198,7 +198,7 @@ __global__ void halves(int* out) {
   out[lane] = sum + __shfl_sync(0xFFFFFFFF, lane, 31);
 }
 
-TEST_F(Emulated, PartsOfAWarpMeetApart) {
+TEST_F(Emulated, PartsOfAWarpSynchroniseSeparately) {
   in_every_order([] {
     PinnedVector<int> out(32);
     run(halves, 1, 32, 0, out.data());
@@ -249,7 +249,7 @@ __global__ void early_exit_from_product(float* out) {
   out[threadIdx.x] = d[0];
 }
 
-TEST_F(Emulated, WhatNeverMeetsIsAnError) {
+TEST_F(Emulated, MissingThreadsAtABarrierAreAnError) {
   PinnedVector<int> out(64);
   PinnedVector<float> floats(64);
   in_every_order([&] {

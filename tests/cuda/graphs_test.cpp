@@ -146,7 +146,7 @@ TEST_F(GraphsTest, RunInTheStreamsOrderAndOutliveTheirOwner) {
   EXPECT_TRUE(test::same_bits(piece.result(), plain.result()));
 }
 
-TEST_F(GraphsTest, EveryPartAndKeyHasItsOwn) {
+TEST_F(GraphsTest, EveryPartAndKeyHasAGraph) {
   GraphReplay graphs(context_);
   Piece two(2), three(3), elsewhere(2);
   for (int i = 0; i < 3; ++i) {
@@ -197,7 +197,7 @@ TEST_F(GraphsTest, AreForgottenWhenScratchMoves) {
   EXPECT_EQ(graphs.size(), 1u);
 }
 
-TEST_F(GraphsTest, RefuseWhatComesFromTheHost) {
+TEST_F(GraphsTest, RejectHostData) {
   GraphReplay graphs(context_);
   Piece piece(2), plain(2);
   DeviceArray<float> table(random_floats(4 * kWidth, 1)), out(random_floats(kWidth, 2));

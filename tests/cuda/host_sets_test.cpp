@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kDim = 16, kTokens = 70;
 
-TEST(SetsInHostMemory, AreRefusedByEveryOperation) {
+TEST(SetsInHostMemory, AreRejectedByEveryOperation) {
   const auto backend = cuda::make_backend(0, 1);
   KvHeadCache set(std::make_shared<KvPool>(PageLayout{kDim, DType::kF32, true}));
   const std::vector<float> zeros(kDim);

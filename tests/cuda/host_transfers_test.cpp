@@ -65,7 +65,7 @@ TEST_F(HostTransfersTest, OfAnySizeToTheHost) {
   }
 }
 
-TEST_F(HostTransfersTest, BothWaysAndManyAtATime) {
+TEST_F(HostTransfersTest, SupportsManyTransfersInBothDirections) {
   const std::size_t sizes[] = {5, kBuffer + 1, 300, 0, kRing, 77, kSome};
   test::in_every_order([&] {
     std::vector<std::unique_ptr<DeviceArray<std::byte>>> device;
@@ -99,7 +99,7 @@ TEST_F(HostTransfersTest, PiecesAreFilledInOrder) {
   EXPECT_TRUE(same_bits(device.values(), expected));
 }
 
-TEST_F(HostTransfersTest, AKernelReadsWhatCame) {
+TEST_F(HostTransfersTest, KernelsReadTransferredData) {
   const TransferBytes expected = bytes_of(kSome, 4);
   test::in_every_order([&] {
     DeviceArray<std::byte> in{TransferBytes(kSome)}, out{TransferBytes(kSome)};
@@ -111,7 +111,7 @@ TEST_F(HostTransfersTest, AKernelReadsWhatCame) {
   });
 }
 
-TEST_F(HostTransfersTest, WhatAKernelReadsIsOverwrittenBehindIt) {
+TEST_F(HostTransfersTest, OverwritesDataAfterAKernelHasReadIt) {
   const TransferBytes before = bytes_of(kSome, 5), after = bytes_of(kSome, 6);
   test::in_every_order([&] {
     DeviceArray<std::byte> in(before), out{TransferBytes(kSome)};
@@ -124,7 +124,7 @@ TEST_F(HostTransfersTest, WhatAKernelReadsIsOverwrittenBehindIt) {
   });
 }
 
-TEST_F(HostTransfersTest, ToTheHostBetweenTwoKernels) {
+TEST_F(HostTransfersTest, TransfersToTheHostBetweenTwoKernels) {
   const TransferBytes first = bytes_of(kSome, 7), second = bytes_of(kSome, 8);
   DeviceArray<std::byte> a(first), b(second);
   test::in_every_order([&] {
@@ -141,7 +141,7 @@ TEST_F(HostTransfersTest, ToTheHostBetweenTwoKernels) {
   });
 }
 
-TEST_F(HostTransfersTest, SeveralThreadsMayAsk) {
+TEST_F(HostTransfersTest, SupportsConcurrentCallers) {
   std::vector<std::unique_ptr<DeviceArray<std::byte>>> device;
   for (int i = 0; i < 4; ++i)
     device.push_back(std::make_unique<DeviceArray<std::byte>>(TransferBytes(kSome)));
@@ -159,7 +159,7 @@ TEST_F(HostTransfersTest, SeveralThreadsMayAsk) {
     EXPECT_TRUE(same_bits(found[i], bytes_of(kSome, static_cast<unsigned>(i)))) << i;
 }
 
-TEST_F(HostTransfersTest, TheRingIsMadeWhenItIsUsedAndCounted) {
+TEST_F(HostTransfersTest, AllocatesAndCountsTheRingOnFirstUse) {
   transfers_.order_after(context_.stream());
   transfers_.order_before(context_.stream());
   transfers_.to_device(nullptr, {});

@@ -33,7 +33,7 @@ TEST(KernelLoads, OnlyTheFirstLaunchOfAKernelIsWatched) {
   test::DeviceArray<float> x({1, 2}), y({3, 4});
   const auto add = [&] { cuda::add(context, x.data(), y.data(), 2); };
   context.kernel_loads().set_delay(std::chrono::seconds(0));
-  EXPECT_EQ(printed_by(add), "translating kernels for this card ...\n");
+  EXPECT_EQ(printed_by(add), "compiling kernels for this GPU ...\n");
   EXPECT_EQ(printed_by(add), "");
   EXPECT_EQ(x.values(), (std::vector<float>{7, 10}));
 }

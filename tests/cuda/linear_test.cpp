@@ -102,7 +102,7 @@ TEST_F(Linear, MatchesDoubleSumsForOddWidths) {
   }
 }
 
-TEST_F(Linear, GoesOnWhereBlocksAndSharedMemoryEnd) {
+TEST_F(Linear, HandlesWidthsBeyondBlocksAndSharedMemory) {
   for (DType dtype : kWeightTypes) {
     expect_right({.rows = 1, .out = 700, .in = 264, .dtype = dtype});
     expect_right({.rows = 8, .out = 300, .in = 264, .dtype = dtype});
@@ -170,7 +170,7 @@ TEST_F(Linear, AgreesWithTheCpu) {
   }
 }
 
-TEST_F(Linear, LeavesWhatIsNoNumberToItsOwnRow) {
+TEST_F(Linear, NaNAffectsOnlyItsOwnRow) {
   for (std::int64_t rows : {3, 12}) {
     std::vector<float> values = test::random_floats(rows * 65, 5);
     values[65 + 7] = std::numeric_limits<float>::quiet_NaN();

@@ -44,7 +44,7 @@ class PageRanges : public testing::Test {
   std::shared_ptr<cuda::DeviceMemory> memory_ = std::make_shared<cuda::DeviceMemory>(context_);
 };
 
-TEST_F(PageRanges, APoolGrowsInsideOneRange) {
+TEST_F(PageRanges, PoolsGrowWithinOneRange) {
   const auto own = pool();
   EXPECT_EQ(own->base(), nullptr);
   const std::size_t stride = own->stride();
@@ -217,7 +217,7 @@ TEST_F(PageRanges, ReleasedRangesAreReused) {
 }
 
 // The host releases a range, and with it its pages, before the device has done with them.
-TEST_F(PageRanges, TheStreamProtectsWhatIsReused) {
+TEST_F(PageRanges, ReusedPagesAreOrderedByTheStream) {
   test::in_every_order([&] {
     std::vector<std::int32_t> first(kLayout.bytes() / 4, 1), second(first.size(), 2),
         found(first.size());
@@ -236,7 +236,7 @@ TEST_F(PageRanges, TheStreamProtectsWhatIsReused) {
   });
 }
 
-TEST_F(PageRanges, CopiesKnowPagesOfRanges) {
+TEST_F(PageRanges, CopiesHandlePagesOfRanges) {
   const auto own = pool();
   const auto pages = acquire(*own, 5 * kMiB / own->stride());
   std::vector<std::byte> values(kLayout.bytes(), std::byte{7}), found(kLayout.bytes());
@@ -267,7 +267,7 @@ std::size_t free_bytes() {
   return free;
 }
 
-TEST_F(PageRanges, NamesWhatDoesNotFit) {
+TEST_F(PageRanges, ErrorsNameTheAllocation) {
   emulation::limit_memory(64 * kMiB);
   const auto own = pool();
   std::vector<KvPool::Page> pages;
@@ -308,7 +308,7 @@ TEST_F(PageRanges, AllocationsMayFailAnywhere) {
 }
 
 // Blocks, ranges of another stride, and what a range's earlier user had left of it.
-TEST_F(PageRanges, GiveBackWhatWasReleased) {
+TEST_F(PageRanges, ReturnReleasedPages) {
   emulation::limit_memory(64 * kMiB);
   constexpr PageLayout kOther{64, DType::kBF16};
   const auto fill = [&](const PageLayout& layout, std::size_t bytes) {
@@ -328,7 +328,7 @@ TEST_F(PageRanges, GiveBackWhatWasReleased) {
 }
 
 // Operations may still use what is given back.
-TEST_F(PageRanges, AreNotUnmappedBeforeTheDeviceHasDone) {
+TEST_F(PageRanges, AreUnmappedAfterTheDeviceHasFinished) {
   emulation::limit_memory(64 * kMiB);
   std::vector<std::byte> found(kLayout.bytes());
   {
@@ -367,7 +367,7 @@ TEST_F(PageRanges, AreFreeAtTheEnd) {
   EXPECT_EQ(free_bytes(), before);
 }
 
-TEST_F(PageRanges, ADeviceWithoutVirtualMemoryIsRefused) {
+TEST_F(PageRanges, RequireVirtualMemoryManagement) {
   const auto refusal = [&](bool by_devices, const char* missing) {
     emulation::support_virtual_memory(by_devices, missing);
     std::string out =

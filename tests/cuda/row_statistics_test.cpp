@@ -129,7 +129,7 @@ TEST_F(RowStatistics, MassOfRowsOfAnswers) {
   }
 }
 
-TEST_F(RowStatistics, MassDoesNotDependOnTheCompany) {
+TEST_F(RowStatistics, MassDoesNotDependOnTheBatch) {
   std::vector<std::unique_ptr<Rows>> all;
   std::vector<MassSums> together, alone;
   for (const std::vector<Shape>& some : {shapes(), shapes_of_answers()}) {

@@ -7,7 +7,7 @@
 namespace turnbench {
 namespace {
 
-TEST(CudaSelection, IsTheSameInEveryOrder) {
+TEST(CudaSelection, DoesNotDependOnThreadOrder) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const std::vector<float> out = test::in_every_order([&] {
       const auto backend = cuda::make_backend(0, 1);

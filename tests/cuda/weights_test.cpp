@@ -40,7 +40,7 @@ class PutRows : public testing::TestWithParam<std::tuple<DType, DType>> {
   std::unique_ptr<Backend> backend_ = cuda::make_backend(0, 1);
 };
 
-TEST_P(PutRows, AreUsedWithoutAWait) {
+TEST_P(PutRows, AreUsedWithoutWaiting) {
   constexpr std::size_t kOut = 45, kIn = 33;
   const std::vector<float> values = test::random_floats(kOut * kIn, 1), weights = stored(values),
                            x = test::random_floats(kIn, 2);

@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-TEST(Catalog, HoldsEveryLongBenchTaskInEveryForm) {
+TEST(Catalog, ContainsEveryFormOfEveryLongBenchTask) {
   std::set<std::string> names;
   for (const Dataset& dataset : all_datasets()) {
     EXPECT_TRUE(names.insert(dataset.name).second) << dataset.name;
@@ -95,7 +95,9 @@ TEST(Catalog, RefusesOptionsThatADatasetDoesNotHave) {
     const char* source = std::string_view(name) == "mt-qasper" ? "x" : "";
     EXPECT_EQ(
         refusal(name, source, {.depth = 50}),
-        fmt::format("{}: found the depth 50, expected none: it has no one place to choose", name));
+        fmt::format(
+            "{}: found the depth 50, expected none: the dataset has no single place to choose",
+            name));
   }
   EXPECT_EQ(refusal("kv-retrieval", "essays", {}),
             "kv-retrieval: found the source \"essays\", expected none: it is generated");

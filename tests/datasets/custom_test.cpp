@@ -59,7 +59,7 @@ TEST(Custom, FieldsCanBeRenamed) {
   EXPECT_EQ(dialogues[0].turns[1].position, Position::kBegin);
 }
 
-TEST(Custom, ReferencesMayBeNoAnswers) {
+TEST(Custom, ReferencesNeedNotBeAnswers) {
   const auto dialogues = read(R"({"question": "q?", "references": "100", "has_gold": false})");
   EXPECT_EQ(gold_answer_text(dialogues.at(0).turns.at(0)), "");
   const auto again = read(to_json_line(dialogues[0]));
@@ -93,7 +93,7 @@ TEST(Custom, RefusesFieldsOfTheOtherLevel) {
   const std::string message =
       refusal(R"({"turns": [{"question": "q?", "references": "a", "metric": "exact_match"}]})");
   EXPECT_NE(message.find("/turns/0/metric: found"), std::string::npos) << message;
-  EXPECT_NE(message.find("expected it beside \"turns\""), std::string::npos) << message;
+  EXPECT_NE(message.find("expected it next to \"turns\""), std::string::npos) << message;
   EXPECT_EQ(read(R"({"metric": "rouge_l", )" + turn)[0].metric, "rouge_l");
 }
 
@@ -122,7 +122,7 @@ TEST(Custom, RefusesWithFileLineAndField) {
   EXPECT_EQ(refusal(R"({"id": "a", "question": "q?", "references": "a"})"
                     "\n"
                     R"({"id": "a", "question": "q?", "references": "a"})"),
-            "F:2: /id: found \"a\", expected an id that was not there before");
+            "F:2: /id: found \"a\", expected a unique id");
   EXPECT_EQ(refusal(good, {{"questoin", "q"}}),
             "fields: found the name \"questoin\", expected \"question\"");
   EXPECT_EQ(refusal(R"({"turns": [{"question": " \n", "references": "a"}]})"),

@@ -29,7 +29,7 @@ Dialogue sample() {
       .id = "d-1", .dataset = "made-up", .task = "qa", .metric = "qa_f1", .turns = {first, second}};
 }
 
-TEST(DialogueIo, TheLineIsAsTheCommandLineDocumentsIt) {
+TEST(DialogueIo, LineEqualsTheDocumentedFormat) {
   Dialogue dialogue = sample();
   dialogue.turns.pop_back();
   EXPECT_EQ(to_json_line(dialogue),
@@ -72,7 +72,7 @@ struct BadLine {
   const char* expected;  ///< a part of the message
 };
 
-TEST(DialogueIo, RefusesWhatDoesNotFit) {
+TEST(DialogueIo, RejectsInvalidDialogues) {
   const std::vector<BadLine> table = {
       {"no id", "/id", nullptr, ": /: found no key \"id\""},
       {"number as id", "/id", "3", "/id: found 3, expected a string"},
@@ -123,7 +123,7 @@ TEST(DialogueIo, RefusesTheSameIdTwice) {
   const auto path =
       directory.write("twice.jsonl", to_json_line(sample()) + "\n" + to_json_line(sample()) + "\n");
   EXPECT_EQ(test::message_of([&] { read_dialogues(path); }),
-            path + ":2: /id: found \"d-1\", expected an id that was not there before");
+            path + ":2: /id: found \"d-1\", expected a unique id");
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST(Filler, UuidsAreOfVersionFour) {
   for (char c : {'8', '9', 'a', 'b'}) EXPECT_NE(variants.find(c), std::string::npos);
 }
 
-TEST(Filler, MadeUpSentencesAreManyAndHoldNoDigits) {
+TEST(Filler, GeneratedSentencesAreManyAndHaveNoDigits) {
   Random random(7);
   const SentenceGenerator next = random_sentences(random);
   const std::regex article("\\b([Aa] [aeiou]|[Aa]n [^aeiou])");
@@ -57,7 +57,7 @@ TEST(Filler, MadeUpSentencesAreManyAndHoldNoDigits) {
   EXPECT_GT(seen.size(), 2900u);
 }
 
-TEST(Filler, NoCompoundIsPartOfAnother) {
+TEST(Filler, NoCompoundContainsAnother) {
   using namespace vocabulary;
   for (std::string_view a : adjectives()) {
     for (std::string_view b : adjectives()) EXPECT_TRUE(a == b || !a.ends_with(b)) << a << b;
@@ -70,7 +70,7 @@ TEST(Filler, NoCompoundIsPartOfAnother) {
   }
 }
 
-TEST(Filler, NoListHoldsAWordTwice) {
+TEST(Filler, ListsHaveNoDuplicates) {
   using namespace vocabulary;
   for (const auto& list : {adjectives(), nouns(), roles(), sites(), topics(), activities(),
                            adverbs(), materials(), objects(), people(), rooms()}) {
@@ -99,7 +99,7 @@ TEST(Filler, ReadsSentencesOfADirectoryInOrder) {
   EXPECT_EQ(cycle, expected);
 }
 
-TEST(Filler, RefusesWhatIsNoText) {
+TEST(Filler, RejectsOtherFiles) {
   const test::TemporaryDirectory directory;
   const auto refusal = [&] { return test::message_of([&] { read_sentences(directory.path()); }); };
   EXPECT_EQ(refusal(), directory.path().string() + ": found no .txt file, expected at least one");

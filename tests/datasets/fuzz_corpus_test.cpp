@@ -14,7 +14,7 @@
 namespace turnbench {
 namespace {
 
-TEST(FuzzCorpus, IsAcceptedAndHasEveryCollection) {
+TEST(FuzzCorpus, IsAcceptedAndCoversEveryCollection) {
   const test::TemporaryDirectory directory;
   // gsm8k-cot is a file of examples, whose questions are read from beside it.
   directory.write("test.jsonl", R"({"question": "1 + 1?", "answer": "#### 2"})");

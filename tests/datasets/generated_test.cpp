@@ -159,7 +159,7 @@ class Generated : public testing::TestWithParam<std::string> {
   const Dataset& dataset = find_dataset(GetParam(), "test");
 };
 
-TEST_P(Generated, ShortOnesAreMadeOrRefusedWithTheLeastLength) {
+TEST_P(Generated, ShortDialoguesAreBuiltOrTheMinimumLengthIsReported) {
   for (int length : {1, 30, 75, 100, 223, 300, 600, 701}) {
     for (std::uint64_t seed : {0ull, 7ull})
       check(dataset, {.seed = seed, .limit = 6, .length = length});
@@ -171,7 +171,7 @@ TEST_P(Generated, ShortOnesAreMadeOrRefusedWithTheLeastLength) {
   }
 }
 
-TEST_P(Generated, ManyLongAndDefaultOnesAreMade) {
+TEST_P(Generated, ManyLongAndDefaultDialoguesAreBuilt) {
   const int turns = dataset.turns == 1 ? 1 : 16;
   const BuildOptions cases[] = {
       {},
@@ -186,7 +186,7 @@ TEST_P(Generated, ManyLongAndDefaultOnesAreMade) {
   }
 }
 
-TEST_P(Generated, MoreThanFitsIsRefused) {
+TEST_P(Generated, RejectsMoreThanFits) {
   const std::string& name = dataset.name;
   EXPECT_EQ(test::message_of(
                 [&] { load_dialogues(name, "", {.limit = 1'000'000'000, .length = 10'000}); }),

@@ -12,7 +12,7 @@ namespace {
 using test::message_of;
 using test::TemporaryDirectory;
 
-TEST(LongBenchPrompts, AreReadWhereTheyLie) {
+TEST(LongBenchPrompts, AreReadFromTheirFolder) {
   const std::string json = R"({"qasper": "Read {context}\nand tell: {input}\nAnswer:"})";
   for (const char* place : {"dataset2prompt.json", "config/dataset2prompt.json"}) {
     const TemporaryDirectory directory;
@@ -37,7 +37,7 @@ TEST(LongBenchPrompts, AreReadWhereTheyLie) {
             bad + ": /qasper: found \"{question}\", expected {context} or {input}");
 }
 
-TEST(LongBenchPrompts, AreWhatTheFilesSay) {
+TEST(LongBenchPrompts, EqualTheFiles) {
   const TemporaryDirectory directory;
   const LongBenchTask& task = find_longbench_task("trec", "test");
   const auto records = test::make_records(task, 2);

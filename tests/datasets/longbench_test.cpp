@@ -211,7 +211,7 @@ std::vector<BadFile> bad_files() {
   return out;
 }
 
-TEST(LongBench, RefusesWhatDoesNotFit) {
+TEST(LongBench, RejectsInvalidRecords) {
   const TemporaryDirectory directory;
   for (const BadFile& bad : bad_files()) {
     const auto path = directory.write("bad.jsonl", good_line() + "\n" + bad.line + "\n");
@@ -223,7 +223,7 @@ TEST(LongBench, RefusesWhatDoesNotFit) {
   }
 }
 
-TEST(LongBench, RefusesFilesThatAreNone) {
+TEST(LongBench, RejectsOtherFiles) {
   const TemporaryDirectory directory;
   EXPECT_NE(message_of([&] {
               read_longbench(directory.write("e.jsonl", ""), "trec");

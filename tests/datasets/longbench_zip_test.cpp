@@ -99,7 +99,7 @@ TEST(LongBenchZip, RefusalsNameTheArchiveTheFileAndTheLine) {
   EXPECT_FALSE(has_file(find_dataset("qasper", "test"), directory.path()));
 }
 
-TEST(LongBenchZip, DamageIsFound) {
+TEST(LongBenchZip, DamageIsDetected) {
   const test::TemporaryDirectory directory;
   const fs::path zip = directory.path() / "data.zip";
   const std::string text = native_lines("qasper", 40);
@@ -124,7 +124,7 @@ TEST(LongBenchZip, DamageIsFound) {
 
 // A small archive cannot take any amount of memory: lines end in time, and the methods that unpack
 // to a hundred thousand times their size are not read.
-TEST(LongBenchZip, BombsAreRefused) {
+TEST(LongBenchZip, ZipBombsAreRejected) {
   const test::TemporaryDirectory directory;
   const fs::path zip = directory.path() / "data.zip", inside = zip / "data/qasper.jsonl";
   const std::string good = native_lines("qasper", 1);

@@ -97,7 +97,7 @@ TEST(MultiTurn, ALargerLimitOnlyAdds) {
   }
 }
 
-TEST(MultiTurn, AsManyDialoguesAsThePaperHas) {
+TEST(MultiTurn, BuildsThePapersNumberOfDialogues) {
   for (const PublishedDataset& published : published_datasets()) {
     const LongBenchTask& task = task_named(published.name.substr(3));
     EXPECT_EQ(task.turns, published.turns) << published.name;
@@ -139,7 +139,7 @@ TEST(MultiTurn, RecordsAreUsedAboutEquallyOften) {
   }
 }
 
-TEST(MultiTurn, TheRelevanceVariesAsThePaperAsks) {
+TEST(MultiTurn, RelevanceVariesAsInThePaper) {
   const LongBenchTask& task = task_named("narrativeqa");
   std::map<std::pair<std::size_t, std::size_t>, int> sizes;  // (turn, size of the relevance)
   std::map<std::size_t, int> own;  // turns whose answer is partly in their own context
@@ -179,7 +179,7 @@ TEST(MultiTurn, IrrelevantContextCanBeSwitchedOff) {
   }
 }
 
-TEST(MultiTurn, IrrelevantContextIsFoundWhereverAParagraphIsShortEnough) {
+TEST(MultiTurn, IrrelevantContextIsFoundIfAParagraphIsShortEnough) {
   const LongBenchTask& task = task_named("2wikimqa");
   Records records = test::make_records(task, 9);
   for (LongBenchRecord& record : records) record.context += "\nPassage 99:\nshort one";
@@ -212,7 +212,7 @@ TEST(MultiTurn, QuestionsDoNotDependOnTheAnswers) {
   }
 }
 
-TEST(MultiTurn, GroupsHoldNoTwoRecordsAlike) {
+TEST(MultiTurn, GroupsHaveNoDuplicateRecords) {
   const LongBenchTask& task = task_named("qasper");
   Records records = test::make_records(task, 6);
   records[1].input = records[0].input;
@@ -242,7 +242,7 @@ TEST(MultiTurn, RecordsWithFewExamplesAreLeftOut) {
   EXPECT_EQ(used, (std::set<std::string>{records[1].id, records[2].id}));
 }
 
-TEST(MultiTurn, RefusesWhatCannotBeBuilt) {
+TEST(MultiTurn, RejectsImpossibleOptions) {
   const LongBenchTask& qa = task_named("musique");
   const Records two = test::make_records(qa, 2);
   EXPECT_EQ(
@@ -267,13 +267,13 @@ TEST(MultiTurn, RefusesWhatCannotBeBuilt) {
             "mt-samsum: found no record with 4 examples or more, expected one");
 }
 
-TEST(MultiTurn, ManyTurnsGetManyLetters) {
+TEST(MultiTurn, LettersContinueForManyTurns) {
   const LongBenchTask& task = task_named("multifieldqa_en");
   const BuildOptions options = {.turns = 30, .limit = 1};
   check_all(task, test::make_records(task, 60), options);
 }
 
-TEST(DialogueStats, CountsWhatADialogueSays) {
+TEST(DialogueStats, CountsTheTokensOfADialogue) {
   Dialogue dialogue;
   dialogue.turns.resize(2);
   dialogue.turns[0].instruction = "a b";

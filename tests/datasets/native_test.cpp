@@ -125,8 +125,7 @@ TEST(LongEval, RefusesRecordsWithoutTheirParts) {
       R"({"topic_id": 1, "topic": "t", "conversation": "USER: I would like to )"
       R"(discuss the topic of t. \n ASSISTANT: Sure."})";
   EXPECT_EQ(refusal(talk, pool), "F: found 1 conversations, expected at least 3");
-  EXPECT_EQ(refusal(talk + "\n" + talk, pool),
-            "F:2: /topic_id: found 1, expected an id that was not there before");
+  EXPECT_EQ(refusal(talk + "\n" + talk, pool), "F:2: /topic_id: found 1, expected a unique id");
 }
 
 TEST(Ruler, RealRecords) {
@@ -163,8 +162,7 @@ TEST(Ruler, NothingOfThePromptIsLost) {
   EXPECT_EQ(turn.max_new_tokens, 30);
   const RulerTask& task = ruler_tasks()[0];
   const auto read = [&](const fs::path& f) { read_ruler(f, task, "r", 0); };
-  EXPECT_EQ(refusal(record + "\n" + record, read),
-            "F:2: /index: found 3, expected an index that was not there before");
+  EXPECT_EQ(refusal(record + "\n" + record, read), "F:2: /index: found 3, expected a unique index");
   EXPECT_EQ(refusal(R"({"index": 0, "input": "one line", "outputs": ["a"], "length": 1})", read),
             "F:1: /input: found \"one line\", expected a prompt of several lines");
   EXPECT_EQ(refusal(R"({"index": 0, "input": "a\nb", "outputs": [], "length": 1})", read),
@@ -225,7 +223,7 @@ TEST(Gsm8k, NumbersWithoutSeparators) {
   EXPECT_EQ(refusal(R"({"question": "q", "answer": "18"})", read),
             "F:1: /answer: found \"18\", expected an answer with \"#### \" and a number");
   EXPECT_EQ(refusal(R"({"question": "q", "answer": "#### many"})", read),
-            "F:1: /answer: found \"#### many\", expected a number behind \"#### \"");
+            "F:1: /answer: found \"#### many\", expected a number after \"#### \"");
   EXPECT_EQ(refusal(R"({"question": " ", "answer": "#### 1"})", read),
             "F:1: /question: found \" \", expected a question");
 }
@@ -345,7 +343,7 @@ TEST(ShareGpt, ClassesByTurns) {
             "F: found no chat with 51 to 100 questions and answers, expected one");
 }
 
-TEST(ShareGpt, AChatEndsWhereTheOrderBreaks) {
+TEST(ShareGpt, ChatEndsIfSpeakersDoNotAlternate) {
   const test::TemporaryDirectory directory;
   const fs::path file = directory.write(
       "c.jsonl",

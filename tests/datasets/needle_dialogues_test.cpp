@@ -151,7 +151,7 @@ void check(const NeedleTask& kind, const Dialogue& dialogue, int turns) {
   }
 }
 
-TEST(NeedleDialogues, TheTextAnswersEveryQuestionAndTheRelevanceSaysWhere) {
+TEST(NeedleDialogues, TextAnswersEveryQuestionAtTheStatedPlace) {
   for (const NeedleTask& kind : needle_tasks()) {
     SCOPED_TRACE(kind.name);
     for (int turns : {1, 2, 3, 16}) {
@@ -183,7 +183,7 @@ TEST(NeedleDialogues, FillsTheLengthAskedFor) {
   }
 }
 
-TEST(NeedleDialogues, TheDepthIsWhereItWasAskedFor) {
+TEST(NeedleDialogues, NeedleIsAtTheRequestedDepth) {
   for (const NeedleTask& kind : needle_tasks()) {
     if (!kind.single_depth) continue;
     for (double depth : {0.0, 10.0, 33.3, 50.0, 90.0, 100.0}) {
@@ -203,7 +203,7 @@ TEST(NeedleDialogues, TheDepthIsWhereItWasAskedFor) {
   }
 }
 
-TEST(NeedleDialogues, TheDepthChangesNothingElse) {
+TEST(NeedleDialogues, DepthChangesNothingElse) {
   const NeedleTask& kind = kind_named("needle");
   const auto sentences = [&](double depth) {
     BuildOptions options = needle_options(3, 2400, 3);
@@ -222,7 +222,7 @@ TEST(NeedleDialogues, TheDepthChangesNothingElse) {
   EXPECT_EQ(sentences(0), sentences(42));
 }
 
-TEST(NeedleDialogues, TheRelevanceVariesAsThePaperAsks) {
+TEST(NeedleDialogues, RelevanceVariesAsInThePaper) {
   std::map<std::pair<std::size_t, std::size_t>, int> sizes;  // (turn, turns that it comes from)
   for (const Dialogue& d : make(kind_named("multi-needle"), needle_options(3, 900, 600))) {
     for (std::size_t j = 0; j < 3; ++j) {
@@ -236,7 +236,7 @@ TEST(NeedleDialogues, TheRelevanceVariesAsThePaperAsks) {
   for (std::size_t size : {1, 2, 3}) EXPECT_NEAR((sizes[{2, size}]), 200, 60);
 }
 
-TEST(NeedleDialogues, UnaskedDepthsAreSpread) {
+TEST(NeedleDialogues, DefaultDepthsAreSpread) {
   int thirds[3] = {};
   for (const Dialogue& d : make(kind_named("passkey"), needle_options(1, 2000, 300))) {
     const std::string text = text_of(d.turns[0]);
@@ -286,7 +286,7 @@ TEST(NeedleDialogues, RealEssays) {
   }
 }
 
-TEST(NeedleDialogues, RefusesWhatCannotBeMade) {
+TEST(NeedleDialogues, RejectsImpossibleOptions) {
   const NeedleTask& kind = kind_named("needle");
   const auto refusal = [&](const BuildOptions& o) {
     return test::message_of([&] { make(kind, o); });

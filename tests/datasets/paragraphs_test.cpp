@@ -59,7 +59,7 @@ TEST(Paragraphs, AnExampleEndsAfterItsAnswer) {
                                       "Dialogue: B: yo\nSummary: Yo."}));
 }
 
-TEST(Paragraphs, WhatComesBeforeTheFirstMarkerIsKept) {
+TEST(Paragraphs, TextBeforeTheFirstMarkerIsKept) {
   const ContextLayout layout = {SplitRule::kNever, "Passage ", true, ":", ""};
   EXPECT_EQ(split_context("\n\nIntroduction\nPassage 1: A", layout),
             (std::vector<std::string>{"Introduction", "Passage 1: A"}));
@@ -77,7 +77,7 @@ TEST(Paragraphs, CodeKeepsItsIndentation) {
   }
 }
 
-TEST(Paragraphs, ABlockOfCommentsStaysWhole) {
+TEST(Paragraphs, CommentBlocksAreNotSplit) {
   const std::string code = std::string(600, 'x') + "\n// one sentence that\n// goes on\nint a;\n";
   EXPECT_EQ(split_context(code, {.split = SplitRule::kCode}).size(), 2u);
   const std::string inside = "// " + std::string(600, 'x') + "\n// goes on\nint a;\n";
@@ -122,12 +122,12 @@ void check_sentences_stay_whole(bool chinese, SplitRule split) {
   }
 }
 
-TEST(Paragraphs, SentencesStayWhole) {
+TEST(Paragraphs, SentencesAreNotSplit) {
   check_sentences_stay_whole(false, SplitRule::kProse);
   check_sentences_stay_whole(true, SplitRule::kProse);
 }
 
-TEST(Paragraphs, SpeakersLinesStayWhole) {
+TEST(Paragraphs, SpeakersLinesAreNotSplit) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "Professor A: so what I meant was {vocalsound}\n";
   const auto paragraphs = split_context(text, {.split = SplitRule::kLines});

@@ -270,7 +270,7 @@ TEST(MtBench, RefusesDamagedRecords) {
       {without("question_id"),
        without("category"),
        without("turns"),
-       with("/question_id", 0, "0, expected an id that was not there before"),
+       with("/question_id", 0, "0, expected a unique id"),
        with("/question_id", "x", "\"x\", expected an integer of at least 0"),
        with("/category", 1, "1, expected a string"),
        with("/turns", "x", "\"x\", expected an array"),

@@ -137,7 +137,7 @@ TEST(TinyQa, LengthTurnsAndAnswers) {
   }
 }
 
-TEST(TinyQa, ASeedIsADialogue) {
+TEST(TinyQa, SeedDeterminesTheDialogue) {
   const auto text = [](TinyTask task, std::uint64_t seed, std::size_t count) {
     std::vector<std::string> out;
     for (const Dialogue& d : make_tiny_dialogues(task, {0, 500, count, seed}))

@@ -152,7 +152,7 @@ TEST(WordLists, TheSameSeedGivesTheSameBytesOnEveryMachine) {
   EXPECT_EQ(hash_text(all), "10e6c579be0427283f82a7afbeb8d3cf");
 }
 
-TEST(WordLists, RefusesWhatIsTooShort) {
+TEST(WordLists, RejectsTooShortLengths) {
   EXPECT_EQ(test::message_of([] { make(WordListTask::kCommon, word_list_options(2, 1399)); }),
             "common-words: found the length 1399 for 2 turns, expected at least 1400");
   EXPECT_EQ(test::message_of([] { make(WordListTask::kFrequent, word_list_options(17, 20000)); }),

@@ -31,7 +31,7 @@ class FaultsOfACard : public testing::Test {
   std::string db_ = directory_.path("faults.db");
 };
 
-TEST_F(FaultsOfACard, WithoutOneASweepIsComplete) {
+TEST_F(FaultsOfACard, SweepIsCompleteWithoutFaults) {
   const Finished done = run();
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_NE(done.out.find("| full |"), std::string::npos) << done.out;
@@ -39,7 +39,7 @@ TEST_F(FaultsOfACard, WithoutOneASweepIsComplete) {
 
 // Weights are not allocated by a unit: a failure there ends the run, one in a unit becomes a
 // record.
-TEST_F(FaultsOfACard, AnAllocationThatFailsBecomesARecord) {
+TEST_F(FaultsOfACard, FailedAllocationBecomesARecord) {
   bool recorded = false;
   for (int n = 1; n < 400 && !recorded; ++n) {
     SCOPED_TRACE(n);
@@ -54,7 +54,7 @@ TEST_F(FaultsOfACard, AnAllocationThatFailsBecomesARecord) {
   EXPECT_EQ(retried.code, 0) << retried.err;
 }
 
-TEST_F(FaultsOfACard, AnIllegalAddressBecomesARecordAndEndsTheSweep) {
+TEST_F(FaultsOfACard, IllegalAddressBecomesARecordAndEndsTheSweep) {
   for (const int n : {300, 2}) {
     SCOPED_TRACE(n);
     const Finished done = run("EMULATED_FAIL_LAUNCH", n);

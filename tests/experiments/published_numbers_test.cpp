@@ -51,7 +51,7 @@ std::vector<PublishedNumber> numbers(const std::string& manifest) {
 }
 
 // A number without a cell would be printed nowhere; two numbers for one cell contradict each other.
-TEST(PublishedNumbers, EveryOneHasItsCells) {
+TEST(PublishedNumbers, EveryNumberHasACell) {
   std::set<std::string> files;
   for (const std::string& name : paper_manifests()) {
     const Manifest manifest = load_experiment(name);
@@ -91,7 +91,7 @@ TEST(PublishedNumbers, EveryOneHasItsCells) {
 }
 
 // Tables that the papers print in full have a number for every cell, under every reading.
-TEST(PublishedNumbers, FullTablesAreFull) {
+TEST(PublishedNumbers, CompleteTablesHaveAllNumbers) {
   for (const char* name :
        {"loopserve/table4.json", "loopserve/table4-readings.json", "loopserve/table4-history.json",
         "sablock/table2.json", "sablock/table2-readings.json", "pqcache/table2.json",
@@ -116,7 +116,7 @@ TEST(PublishedNumbers, FullTablesAreFull) {
 }
 
 // Tables of averages have one for every model and method.
-TEST(PublishedNumbers, FullTablesOfAveragesAreFull) {
+TEST(PublishedNumbers, CompleteTablesOfAveragesHaveAllNumbers) {
   for (const char* name :
        {"sablock/table1.json", "sablock/table1-readings.json", "sablock/table2.json",
         "sablock/table2-readings.json", "sablock/table3.json", "sablock/table4.json",
@@ -137,7 +137,7 @@ TEST(PublishedNumbers, FullTablesOfAveragesAreFull) {
 }
 
 // Figures without numbers of their own show Table 4's.
-TEST(PublishedNumbers, LoopServeFiguresHaveTable4s) {
+TEST(PublishedNumbers, LoopServeFiguresUseNumbersOfTable4) {
   const std::vector<PublishedNumber> table = numbers("loopserve/table4.json");
   std::size_t count = 0;
   for (const char* name :

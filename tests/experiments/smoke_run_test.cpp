@@ -56,7 +56,7 @@ class SmokeRun : public testing::TestWithParam<std::string> {
   std::string db_ = directory_.path("smoke.db");
 };
 
-TEST_P(SmokeRun, StoresEveryCellAndSaysWhatItIs) {
+TEST_P(SmokeRun, StoresEveryCellAndIsMarked) {
   run(GetParam(), {});
   static const std::set<std::string> shown = {"loopserve/figure1.json", "loopserve/table4.json",
                                               "sablock/figure7.json", "sablock/table1.json"};

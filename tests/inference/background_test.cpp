@@ -37,7 +37,7 @@ TEST_P(Background, RethrowsTheFirstError) {
 
 // What a job holds is released with its last task, and a job that everybody has dropped does not
 // keep the others from running.
-TEST_P(Background, ReleasesWhatItHolds) {
+TEST_P(Background, ReleasesCapturedObjects) {
   const auto held = std::make_shared<int>(3);
   const auto job = tasks_.start(5, [held](std::size_t) {});
   job->wait();

@@ -104,7 +104,7 @@ class GatheredMass : public testing::Test {
   std::shared_ptr<ColumnRecorder::Notes> notes_;
 };
 
-TEST_F(GatheredMass, ChunksAndThreadsDoNotMatter) {
+TEST_F(GatheredMass, DoesNotDependOnChunksAndThreads) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   const std::vector<int> prompt = tokens(150);
   Machine whole;
@@ -130,7 +130,7 @@ TEST_F(GatheredMass, ChunksAndThreadsDoNotMatter) {
 }
 
 // A shared prefix's forks see the rows of the whole dialogue, as if it had been prefilled anew.
-TEST_F(GatheredMass, ATrunkCountsEveryTurn) {
+TEST_F(GatheredMass, SharedPrefixCountsEveryTurn) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   const std::vector<int> prompt = tokens(150);
   Machine machine(2, 40);
@@ -146,7 +146,7 @@ TEST_F(GatheredMass, ATrunkCountsEveryTurn) {
   EXPECT_EQ(notes_->mass, want);
 }
 
-TEST_F(GatheredMass, ATrunkMustKnowItsFollowers) {
+TEST_F(GatheredMass, SharedPrefixMustDeclareItsForks) {
   const std::vector<int> prompt = tokens(100);
   Machine machine;
   Sequence prefix = machine.engine.make_sequence({});
@@ -156,7 +156,7 @@ TEST_F(GatheredMass, ATrunkMustKnowItsFollowers) {
 }
 
 // A sequence that evicts counts the rows of the turn alone, over survivors and new tokens.
-TEST_F(GatheredMass, AfterAnEvictionTheCountStartsAnew) {
+TEST_F(GatheredMass, EvictionRestartsTheCount) {
   const std::vector<int> prompt = tokens(100);
   Machine machine(2, 30);
   Sequence s = machine.engine.make_sequence(recording(true));

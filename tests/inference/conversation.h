@@ -116,8 +116,8 @@ class Conversation {
 
   /// Feeds one token of an answer.
   Logits answer(int token, bool evict = true) {
-    said_.assign(sequence.tokens.begin(), sequence.tokens.end());
-    said_.push_back(token);
+    tokens_.assign(sequence.tokens.begin(), sequence.tokens.end());
+    tokens_.push_back(token);
     const DialogueView dialogue = view();
     const Pass pass{.sequence = &sequence,
                     .tokens = {&token, 1},
@@ -131,8 +131,8 @@ class Conversation {
   /// Labels what is new (the last answer, a context, a question, a cue) and returns the view of it.
   DialogueView begin_turn(std::span<const int> tokens) {
     ++turn_;
-    said_.assign(sequence.tokens.begin(), sequence.tokens.end());
-    const auto answered = static_cast<std::int32_t>(said_.size());
+    tokens_.assign(sequence.tokens.begin(), sequence.tokens.end());
+    const auto answered = static_cast<std::int32_t>(tokens_.size());
     const std::int32_t known = spans.empty() ? 0 : spans.back().end;
     if (answered > known) spans.push_back({SpanKind::kAnswer, turn_ - 1, known, answered});
     const auto count = static_cast<std::int32_t>(tokens.size());
@@ -140,7 +140,7 @@ class Conversation {
     if (question > answered) spans.push_back({SpanKind::kContext, turn_, answered, question});
     if (cue > question) spans.push_back({SpanKind::kQuestion, turn_, question, cue});
     spans.push_back({SpanKind::kCue, turn_, cue, cue + 1});
-    said_.insert(said_.end(), tokens.begin(), tokens.end());
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     return view();
   }
 
@@ -151,9 +151,9 @@ class Conversation {
  private:
   static constexpr std::uint64_t kSeed = 11;
   static constexpr int kAnswerLimit = 64;
-  DialogueView view() const { return {said_, spans, turn_, kSeed, made_up_text, kAnswerLimit}; }
+  DialogueView view() const { return {tokens_, spans, turn_, kSeed, made_up_text, kAnswerLimit}; }
   Engine* engine_;
-  std::vector<int> said_;
+  std::vector<int> tokens_;
   int turn_ = -1;
 
  public:

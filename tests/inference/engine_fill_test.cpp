@@ -55,7 +55,7 @@ TEST(EngineFill, LooksLikeAPrompt) {
   EXPECT_EQ(filled.counters.mean_attended(), 101);
 }
 
-TEST(EngineFill, PoliciesDoWhatTheyDoAtAPromptsEnd) {
+TEST(EngineFill, PoliciesRunAsAfterAPrompt) {
   Machine machine("qwen2");
   Policies policies;
   policies.eviction = std::make_unique<KeepLast>(10);

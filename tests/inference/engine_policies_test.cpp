@@ -123,7 +123,7 @@ TEST_P(EnginePolicies, TurnsContinueThePrefill) {
 }
 
 // The chunks of a long prompt do not show: eviction sees it whole, at its end.
-TEST_P(EnginePolicies, ChunksDoNotMatter) {
+TEST_P(EnginePolicies, ResultsDoNotDependOnChunks) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   for (std::size_t i = 0; i < cast().size(); ++i) {
     Conversation want(machine_.engine, std::move(cast()[i]));
@@ -196,7 +196,7 @@ struct NoteMasses : SelectionPolicy {
 
 // A selection policy meets what the eviction policy has left, its statistics included: a row's
 // attention over that sums to 1.
-TEST_P(EnginePolicies, SelectionSeesWhatEvictionLeft) {
+TEST_P(EnginePolicies, SelectionSeesRemainingTokens) {
   const int group = machine_.engine.shape().group();
   for (int lists : {1, group}) {
     std::vector<NoteMasses::Note> notes;
@@ -409,7 +409,7 @@ TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
   EXPECT_LE(distance(shifted.turn(question_, false), fresh.turn(question_)), 1e-5);
 }
 
-TEST_P(EnginePolicies, TruncationGoesBack) {
+TEST_P(EnginePolicies, TruncationRestoresEarlierState) {
   Conversation straight(machine_.engine, {}, 16), back(machine_.engine, {}, 16);
   straight.turn(prompt_);
   back.turn(prompt_);
@@ -437,7 +437,7 @@ TEST(Engine, TheGreatestDistanceUnderASlidingWindow) {
   expect_greatest_distance_in_prompts(machine, made_up_tokens(150, 1));
 }
 
-TEST(Engine, PositionsGoOnAfterEviction) {
+TEST(Engine, PositionsContinueAfterEviction) {
   Machine machine("llama3");
   const std::vector<int> six = made_up_tokens(6, 1), three = made_up_tokens(3, 2);
   for (const bool recompress : {false, true}) {
@@ -452,7 +452,7 @@ TEST(Engine, PositionsGoOnAfterEviction) {
 }
 
 // A run that does not fit is refused before anything is touched; smaller ones still run.
-TEST(Engine, RefusesWhatDoesNotFit) {
+TEST(Engine, RejectsInputsBeyondLimits) {
   Machine machine("llama3");
   const std::size_t weights = machine.model.weight_bytes();
   Engine engine(machine.model, *machine.backend, {.memory_limit = weights + (2u << 20)});

@@ -95,7 +95,7 @@ TEST_P(Family, LogitsAndGreedyTokens) {
 }
 
 // Any chunking, and decoding the prompt token by token, gives the same bits.
-TEST_P(Family, ChunksDoNotMatter) {
+TEST_P(Family, ResultsDoNotDependOnChunks) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   Sequence whole = engine_.make_sequence({});
   const std::vector<float> want = prefill(whole, ids_);
@@ -110,7 +110,7 @@ TEST_P(Family, ChunksDoNotMatter) {
 }
 
 // Sequences of different lengths in one batch, forks and threads: the same bits as alone.
-TEST_P(Family, CompanyAndThreadsDoNotMatter) {
+TEST_P(Family, ResultsDoNotDependOnBatchAndThreads) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   const auto vocab = static_cast<std::size_t>(model_.config().vocab);
   Sequence alone = engine_.make_sequence({});

@@ -87,7 +87,7 @@ std::vector<Trace> together(Engine& engine, const std::vector<Script>& scripts,
 
 class Invariance : public testing::TestWithParam<std::string> {};
 
-TEST_P(Invariance, NothingButTheTokensMatters) {
+TEST_P(Invariance, ResultsDependOnTokensOnly) {
   std::mt19937_64 random(20);
   for (DType kv : {DType::kF32, DType::kBF16}) {
     Machine plain(GetParam(), 1, {.kv_dtype = kv});

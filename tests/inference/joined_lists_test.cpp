@@ -50,7 +50,7 @@ TEST(JoinedLists, HaveEachTokenOnceWithTheHeadsThatReadIt) {
   }
 }
 
-TEST(JoinedLists, AreInTheOrderOfTokensWhereverTheseAre) {
+TEST(JoinedLists, AreInTokenOrderRegardlessOfPlacement) {
   const auto backend = test::make_backend(1);
   const auto lists = random_lists(kTokens, 3);
   std::vector<std::vector<std::int32_t>> places =

@@ -120,7 +120,7 @@ TEST(RebuildKeys, AreRotatedProducts) {
 }
 
 // A key's bits do not depend on those that are rebuilt with it.
-TEST(RebuildKeys, OneByOneOrAtOnce) {
+TEST(RebuildKeys, AreEqualOneByOneAndInBatches) {
   const auto backend = test::make_backend(3);
   constexpr int kDim = 80, kRank = 24, kKeys = 70;
   Table table(*backend, kDim);

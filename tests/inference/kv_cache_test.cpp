@@ -177,7 +177,7 @@ TEST(KvHeadCache, FindsPositions) {
 }
 
 // Bytes are those of the kept sets: exact for the tokens, whole pages for what is allocated.
-TEST(SequenceBytes, AreThoseOfTokensAndOfPages) {
+TEST(SequenceBytes, CountTokensExactlyAndWholePages) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     const auto pool = make_pool(dtype);
     const std::size_t token = 2 * kHeadDim * size_of(dtype);

@@ -45,7 +45,7 @@ TEST_F(AddMass, EqualsDoublePrecision) {
   }
 }
 
-TEST_F(AddMass, SeveralThreadsMayAskForSeveralJobs) {
+TEST_F(AddMass, SupportsConcurrentCallers) {
   const std::vector<float> want = sums(1);
   const int rounds = test::is_emulated() ? 2 : 50;
   std::vector<std::vector<float>> got(static_cast<std::size_t>(4 * rounds));
@@ -59,7 +59,7 @@ TEST_F(AddMass, SeveralThreadsMayAskForSeveralJobs) {
   for (const auto& each : got) ASSERT_EQ(each, want);
 }
 
-TEST_F(AddMass, TasksOfTheBackendMayAskForSeveralJobs) {
+TEST_F(AddMass, SupportsCallersInBackendTasks) {
   const std::vector<float> want = sums(1);
   std::vector<std::vector<float>> got(16);
   layer.backend->parallel_for(got.size(), [&](std::size_t i) { got[i] = sums(kSets); });

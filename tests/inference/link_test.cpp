@@ -102,7 +102,7 @@ TEST(HostLink, CountsBytes) {
 }
 
 // `submit` does not wait for copies; `wait` waits for its own and earlier ones, not for later ones.
-TEST(HostLink, CopiesBesideTheCaller) {
+TEST(HostLink, CopiesConcurrentlyWithTheCaller) {
   const auto memory = std::make_shared<SlowMemory>();
   HostLink link({}, memory);
   const Bytes from = pattern(64, 4);
@@ -120,7 +120,7 @@ TEST(HostLink, CopiesBesideTheCaller) {
   EXPECT_EQ(second, from);
 }
 
-TEST(HostLink, EndsWhatWasSubmitted) {
+TEST(HostLink, FinishesSubmittedCopies) {
   const auto memory = std::make_shared<SlowMemory>();
   memory->gate.release(20);
   const Bytes from = pattern(100000, 5);
@@ -135,7 +135,7 @@ TEST(HostLink, EndsWhatWasSubmitted) {
 }
 
 // A failure reaches those that wait for the copies or for later ones, and nobody else.
-TEST(HostLink, TellsErrors) {
+TEST(HostLink, ReportsErrorsToWaiters) {
   const auto memory = std::make_shared<SlowMemory>();
   HostLink link({}, memory);
   const Bytes from = pattern(64, 6);
@@ -164,7 +164,7 @@ TEST(HostLink, TellsErrors) {
   EXPECT_EQ(message(9), "found ticket 9 of a link, expected at most 3");
 }
 
-TEST(HostLink, RefusesNonsense) {
+TEST(HostLink, RejectsInvalidArguments) {
   HostLink link;
   Bytes to(8);
   EXPECT_EQ(test::message_of(
@@ -182,7 +182,7 @@ TEST(HostLink, RefusesNonsense) {
 }
 
 // 4 submissions of 0.1 MB at 0.02 GB/s take 20 ms, of which the copies themselves are a part.
-TEST(HostLink, TakesTheTimeOfASlowerLink) {
+TEST(HostLink, SimulatesASlowerLink) {
   HostLink link({.gbps = 0.02});
   const Bytes from = pattern(100000, 7);
   std::vector<Bytes> to(4, Bytes(from.size()));

@@ -36,7 +36,7 @@ TEST(MatrixView, PartsKeepTheStride) {
   EXPECT_EQ(part(0, 0), -1);
 }
 
-TEST(MatrixView, RowsMayLieApart) {
+TEST(MatrixView, RowsMayHaveGaps) {
   std::vector<int> data = numbers();
   const MatrixView apart(data.data(), 2, 3, 10);
   EXPECT_EQ(apart(1, 2), 22);
@@ -44,7 +44,7 @@ TEST(MatrixView, RowsMayLieApart) {
 }
 
 // What may be left out is a null view, of which parts are asked for like of any other.
-TEST(MatrixView, PartsOfNothingAreNothing) {
+TEST(MatrixView, PartsOfEmptyViewsAreEmpty) {
   const MatrixView<float> none;
   EXPECT_EQ(none.rows_at(3, 2).columns_at(4, 1).data, nullptr);
   EXPECT_EQ(MatrixView<float>(nullptr, 7, 8).rows_at(3, 2).data, nullptr);

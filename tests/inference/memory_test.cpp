@@ -18,7 +18,7 @@ using namespace test;
 
 class MemoryOfStages : public testing::TestWithParam<std::size_t> {};
 
-TEST_P(MemoryOfStages, OfAPassIsSaidBefore) {
+TEST_P(MemoryOfStages, IsPredictedForAPass) {
   const std::string geometry = TURNBENCH_SOURCE_DIR "/tests/bench/qwen2.5-0.5b-2-layers.json";
   Json config = parse_json(read_file(geometry), geometry);
   config["vocab_size"] = 1000;

@@ -117,7 +117,7 @@ TEST_P(Offload, BitsDoNotDependOnWhatIsOnTheDevice) {
 
 // A policy that reads or pins more than its DeviceNeeds say, on top of the answer, is refused,
 // whatever the rule.
-TEST_P(Offload, RefusesMoreThanWasPromised) {
+TEST_P(Offload, RejectsMoreTokensThanDeclared) {
   struct Promises : ReadDrawn {
     Promises(int step, int pin) : ReadDrawn(20, 1), step(step), pin(pin) {}
     std::unique_ptr<SelectionPolicy> clone() const override {
@@ -158,7 +158,7 @@ TEST_P(Offload, RefusesMoreThanWasPromised) {
   }
 }
 
-TEST_P(Offload, LedgerIsWhatHasToBeMoved) {
+TEST_P(Offload, LedgerCountsRequiredTransfers) {
   Machine machine(GetParam());
   Conversation c(machine.engine, reading(20, {true, Rule::kLru, 0, 8}));
   two_turns(c);
@@ -188,7 +188,7 @@ TEST_P(Offload, LedgerIsWhatHasToBeMoved) {
 }
 
 // Steps that read the same tokens as the step before find them.
-TEST_P(Offload, PreviousStepIsFound) {
+TEST_P(Offload, PreviousStepsTokensAreHits) {
   Machine machine(GetParam());
   Conversation c(machine.engine, reading(20, {true, Rule::kPrevious, 0, 1}));
   c.turn(made_up_tokens(90, 1));
@@ -239,7 +239,7 @@ struct PinAnswers : ReadDrawn {
 };
 
 // Working sets grow with what is pinned, also those of forks, and lists with slots of their own do.
-TEST_P(Offload, WhatIsPinnedMayGrow) {
+TEST_P(Offload, PinnedTokensMayGrow) {
   Machine machine(GetParam());
   const int lists = machine.engine.shape().group(), steps = is_emulated() ? 4 : 60;
   const std::vector<int> answer = made_up_tokens(steps, 2);

@@ -86,7 +86,7 @@ class PinnedLayerTest : public testing::Test {
   std::vector<KvHeadCache> all_;  // on the host
 };
 
-TEST_F(PinnedLayerTest, BeginsWithWhatTheDeviceHas) {
+TEST_F(PinnedLayerTest, StartsWithTokensOnTheDevice) {
   for (const Ranges& ranges : {Ranges{{0, 200}}, Ranges{{0, 3}, {60, 70}, {128, 200}}}) {
     const PinnedLayer layer(device_, first(200), ranges, link_);
     expect_rows(layer, ranges);
@@ -96,7 +96,7 @@ TEST_F(PinnedLayerTest, BeginsWithWhatTheDeviceHas) {
 }
 
 // The first range stays; the others come again, even if some of them were there.
-TEST_F(PinnedLayerTest, ChangesWhatItHolds) {
+TEST_F(PinnedLayerTest, ChangesItsTokens) {
   const std::int64_t token =
       kSets * (2 * kDim + (backend_->memory()->is_host() ? 0 : 1)) * std::int64_t{sizeof(float)};
   PinnedLayer layer(device_, first(200), Ranges{{0, 200}}, link_);
@@ -118,7 +118,7 @@ TEST_F(PinnedLayerTest, ChangesWhatItHolds) {
   expect_rows(layer, other);
 }
 
-TEST_F(PinnedLayerTest, ForksAndTruncationsAreItsOwn) {
+TEST_F(PinnedLayerTest, ForksAndTruncationsAreIndependent) {
   const Ranges ranges = {{0, 3}, {60, 70}, {128, 200}};
   PinnedLayer layer(device_, first(200), ranges, link_);
   PinnedLayer fork(layer);

@@ -13,13 +13,13 @@ namespace {
 using namespace test;
 using Lists = std::vector<Ints>;
 
-/// Keeps what it is told to, whatever that is: behind the prompt, or behind each step of the
+/// Keeps what it is told to, whatever that is: after the prompt, or after each step of the
 /// answer.
-struct KeepAsTold : EvictionPolicy {
-  KeepAsTold(Lists lists, bool decoding, bool shift)
+struct KeepGivenSlots : EvictionPolicy {
+  KeepGivenSlots(Lists lists, bool decoding, bool shift)
       : lists(std::move(lists)), decoding(decoding), shift(shift) {}
   std::unique_ptr<EvictionPolicy> clone() const override {
-    return std::make_unique<KeepAsTold>(*this);
+    return std::make_unique<KeepGivenSlots>(*this);
   }
   bool shifts_positions() const override { return shift; }
   bool keeps_unequal_sets() const override { return says_unequal; }
@@ -34,19 +34,20 @@ struct KeepAsTold : EvictionPolicy {
   bool says_unequal = true;
 };
 
-struct ReadAsTold : SelectionPolicy {
-  explicit ReadAsTold(Lists lists) : lists(std::move(lists)) {}
+struct ReadGivenSlots : SelectionPolicy {
+  explicit ReadGivenSlots(Lists lists) : lists(std::move(lists)) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<ReadAsTold>(*this);
+    return std::make_unique<ReadGivenSlots>(*this);
   }
   Selection select(const LayerView&) override { return {lists}; }
   Lists lists;
 };
 
-struct ComputeAsTold : PrefillPolicy {
-  explicit ComputeAsTold(std::vector<HeadPattern> patterns) : patterns(std::move(patterns)) {}
+struct ComputeGivenPatterns : PrefillPolicy {
+  explicit ComputeGivenPatterns(std::vector<HeadPattern> patterns)
+      : patterns(std::move(patterns)) {}
   std::unique_ptr<PrefillPolicy> clone() const override {
-    return std::make_unique<ComputeAsTold>(*this);
+    return std::make_unique<ComputeGivenPatterns>(*this);
   }
   std::vector<HeadPattern> plan(const LayerView&) override { return patterns; }
   std::vector<HeadPattern> patterns;
@@ -61,7 +62,7 @@ class PolicyChecks : public testing::Test {
   }
 
   /// What the engine says when a prompt and one token of an answer run under these policies.
-  std::string said(Policies policies) {
+  std::string error_of(Policies policies) {
     policies.method = "made-up";
     return message_of(
         [&] {
@@ -71,17 +72,18 @@ class PolicyChecks : public testing::Test {
         },
         ErrorKind::kRuntime);
   }
-  std::string said_of_keeping(const Lists& lists, bool decoding = false, bool shift = false) {
-    return said(evicting<KeepAsTold>(lists, decoding, shift));
+  std::string keep_error(const Lists& lists, bool decoding = false, bool shift = false) {
+    return error_of(evicting<KeepGivenSlots>(lists, decoding, shift));
   }
-  std::string said_of_reading(const Lists& lists) {
-    return said(selecting(std::make_unique<ReadAsTold>(lists)));
+  std::string read_error(const Lists& lists) {
+    return error_of(selecting(std::make_unique<ReadGivenSlots>(lists)));
   }
   /// One pattern is every head's.
-  std::string said_of_computing(const HeadPattern& pattern, std::size_t heads = 8) {
+  std::string compute_error(const HeadPattern& pattern, std::size_t heads = 8) {
     Policies policies;
-    policies.prefill = std::make_unique<ComputeAsTold>(std::vector<HeadPattern>(heads, pattern));
-    return said(std::move(policies));
+    policies.prefill =
+        std::make_unique<ComputeGivenPatterns>(std::vector<HeadPattern>(heads, pattern));
+    return error_of(std::move(policies));
   }
 
   Machine machine_{"llama3"};
@@ -89,40 +91,40 @@ class PolicyChecks : public testing::Test {
 
 TEST_F(PolicyChecks, KeptSlots) {
   const Ints good = {0, 1, 69};
-  EXPECT_EQ(said_of_keeping({good, good}), "no error");
-  EXPECT_EQ(said_of_keeping({good, {3}}), "no error") << "sets may differ in size";
-  EXPECT_EQ(said_of_keeping(Lists(8, good)), "no error") << "a set for each query head";
+  EXPECT_EQ(keep_error({good, good}), "no error");
+  EXPECT_EQ(keep_error({good, {3}}), "no error") << "sets may differ in size";
+  EXPECT_EQ(keep_error(Lists(8, good)), "no error") << "a set for each query head";
   const std::string lists = "made-up: eviction at layer 1: found ",
                     one_each =
                         " lists of slots, expected one for each of 2 sets or of 8 query heads";
   for (std::size_t count : {1, 3, 16})
-    EXPECT_EQ(said_of_keeping(Lists(count, good)), lists + std::to_string(count) + one_each);
+    EXPECT_EQ(keep_error(Lists(count, good)), lists + std::to_string(count) + one_each);
   const std::string second = "made-up: eviction at layer 1, list 1: found slot ",
                     range = ", expected ascending slots from 0 to 69";
-  EXPECT_EQ(said_of_keeping({good, {5, 5}}), second + "5 behind 5" + range);
-  EXPECT_EQ(said_of_keeping({good, {0, 7, 3}}), second + "3 behind 7" + range);
-  EXPECT_EQ(said_of_keeping({good, {-1, 0}}), second + "-1" + range);
-  EXPECT_EQ(said_of_keeping({good, {69, 70}}), second + "70 behind 69" + range);
-  EXPECT_EQ(said_of_keeping({good, {0, 72}}, true),
-            second + "72 behind 0, expected ascending slots from 0 to 70")
-      << "behind a step of the answer";
+  EXPECT_EQ(keep_error({good, {5, 5}}), second + "5 after 5" + range);
+  EXPECT_EQ(keep_error({good, {0, 7, 3}}), second + "3 after 7" + range);
+  EXPECT_EQ(keep_error({good, {-1, 0}}), second + "-1" + range);
+  EXPECT_EQ(keep_error({good, {69, 70}}), second + "70 after 69" + range);
+  EXPECT_EQ(keep_error({good, {0, 72}}, true),
+            second + "72 after 0, expected ascending slots from 0 to 70")
+      << "after a step of the answer";
 }
 
-TEST_F(PolicyChecks, EvictionsThatWereNotAnnounced) {
-  auto unequal = std::make_unique<KeepAsTold>(Lists{{0, 1, 69}, {3}}, false, false);
+TEST_F(PolicyChecks, RejectUndeclaredEvictions) {
+  auto unequal = std::make_unique<KeepGivenSlots>(Lists{{0, 1, 69}, {3}}, false, false);
   unequal->says_unequal = false;
   Policies policies;
   policies.eviction = std::move(unequal);
-  EXPECT_EQ(said(std::move(policies)),
+  EXPECT_EQ(error_of(std::move(policies)),
             "made-up: eviction at layer 1: found sets of 3 and 1 tokens, expected equally many, as "
-            "keeps_unequal_sets says");
+            "keeps_unequal_sets declares");
 }
 
 // What a selection needs of the eviction beside it is asked where the policies meet, before any
 // token is computed.
-TEST_F(PolicyChecks, EvictionsThatASelectionDoesNotBear) {
-  struct NeedsMuch : ReadAsTold {
-    NeedsMuch(bool equal, bool whole) : ReadAsTold({}), equal(equal), whole(whole) {}
+TEST_F(PolicyChecks, RejectEvictionsIncompatibleWithTheSelection) {
+  struct NeedsMuch : ReadGivenSlots {
+    NeedsMuch(bool equal, bool whole) : ReadGivenSlots({}), equal(equal), whole(whole) {}
     std::unique_ptr<SelectionPolicy> clone() const override {
       return std::make_unique<NeedsMuch>(*this);
     }
@@ -132,7 +134,7 @@ TEST_F(PolicyChecks, EvictionsThatASelectionDoesNotBear) {
     bool equal, whole;
   };
   const auto together = [](bool equal, bool whole, bool decoding) {
-    auto eviction = std::make_unique<KeepAsTold>(Lists{}, decoding, false);
+    auto eviction = std::make_unique<KeepGivenSlots>(Lists{}, decoding, false);
     Policies out;
     out.eviction = std::move(eviction);
     out.selection = std::make_unique<NeedsMuch>(equal, whole);
@@ -159,32 +161,32 @@ TEST_F(PolicyChecks, EvictionsThatASelectionDoesNotBear) {
   EXPECT_EQ(whole.sequence.tokens.size(), prompt.size() + 1);
 }
 
-TEST_F(PolicyChecks, ShiftedSetsAreOfOneSize) {
-  EXPECT_EQ(said_of_keeping({{0, 1}, {0, 1}}, false, true),
+TEST_F(PolicyChecks, ShiftedSetsHaveEqualSizes) {
+  EXPECT_EQ(keep_error({{0, 1}, {0, 1}}, false, true),
             "made-up: eviction at layer 1: found a set of 2 tokens, expected 70 as in every other "
             "set of every layer, because positions shift");
 }
 
 TEST_F(PolicyChecks, SlotsRead) {
   const Ints good = {0, 1, 70};
-  EXPECT_EQ(said_of_reading({good, good}), "no error");
-  EXPECT_EQ(said_of_reading(Lists(8, good)), "no error");
+  EXPECT_EQ(read_error({good, good}), "no error");
+  EXPECT_EQ(read_error(Lists(8, good)), "no error");
   EXPECT_EQ(
-      said_of_reading({good}),
+      read_error({good}),
       "made-up: selection at layer 0: found 1 lists of slots, expected one for each of 2 sets "
       "or of 8 query heads");
   const std::string first = "made-up: selection at layer 0, list 0: found ",
                     range = ", expected ascending slots from 0 to 70",
                     current = " last, expected the current token's slot 70";
-  EXPECT_EQ(said_of_reading({{0, 0, 70}, good}), first + "slot 0 behind 0" + range);
-  EXPECT_EQ(said_of_reading({{70, 4}, good}), first + "slot 4 behind 70" + range);
-  EXPECT_EQ(said_of_reading({{-20, 70}, good}), first + "slot -20" + range);
-  EXPECT_EQ(said_of_reading({{70, 71}, good}), first + "slot 71 behind 70" + range);
-  EXPECT_EQ(said_of_reading({{0, 69}, good}), first + "slot 69" + current);
-  EXPECT_EQ(said_of_reading({{}, good}), first + "no slot" + current);
+  EXPECT_EQ(read_error({{0, 0, 70}, good}), first + "slot 0 after 0" + range);
+  EXPECT_EQ(read_error({{70, 4}, good}), first + "slot 4 after 70" + range);
+  EXPECT_EQ(read_error({{-20, 70}, good}), first + "slot -20" + range);
+  EXPECT_EQ(read_error({{70, 71}, good}), first + "slot 71 after 70" + range);
+  EXPECT_EQ(read_error({{0, 69}, good}), first + "slot 69" + current);
+  EXPECT_EQ(read_error({{}, good}), first + "no slot" + current);
 }
 
-TEST_F(PolicyChecks, WhatIsBlended) {
+TEST_F(PolicyChecks, CheckBlendedVectors) {
   struct BlendAsTold : SelectionPolicy {
     explicit BlendAsTold(const Blend& blend) : blend(blend) {}
     std::unique_ptr<SelectionPolicy> clone() const override {
@@ -198,22 +200,22 @@ TEST_F(PolicyChecks, WhatIsBlended) {
   const std::vector<float> halves(static_cast<std::size_t>(3 * dim), 0.5f);
   machine_.backend->memory()->copy_floats(halves.data(), data.as<float>(), halves.size());
   const float* x = data.as<float>();
-  const auto said_of = [&](const Blend& blend) {
-    return said(selecting(std::make_unique<BlendAsTold>(blend)));
+  const auto blend_error = [&](const Blend& blend) {
+    return error_of(selecting(std::make_unique<BlendAsTold>(blend)));
   };
-  EXPECT_EQ(said_of({x, {x, 2, dim}}), "no error");
+  EXPECT_EQ(blend_error({x, {x, 2, dim}}), "no error");
   const std::string found = "made-up: selection at layer 0: found ",
                     expected = fmt::format(" elements to blend with, expected 2 of {}", dim);
-  EXPECT_EQ(said_of({x, {x, 3, dim}}), found + fmt::format("3 vectors of {}", dim) + expected);
-  EXPECT_EQ(said_of({x, {x, 2, 1}}), found + "2 vectors of 1" + expected);
-  EXPECT_EQ(said_of({x, {}}), found + "0 vectors of 0" + expected);
+  EXPECT_EQ(blend_error({x, {x, 3, dim}}), found + fmt::format("3 vectors of {}", dim) + expected);
+  EXPECT_EQ(blend_error({x, {x, 2, 1}}), found + "2 vectors of 1" + expected);
+  EXPECT_EQ(blend_error({x, {}}), found + "0 vectors of 0" + expected);
 }
 
 TEST_F(PolicyChecks, Patterns) {
   using Kind = HeadPattern::Kind;
-  EXPECT_EQ(said_of_computing({}), "no error");
+  EXPECT_EQ(compute_error({}), "no error");
   EXPECT_EQ(
-      said_of_computing({}, 2),
+      compute_error({}, 2),
       "made-up: prefill at layer 0: found 2 patterns, expected one for each of 8 query heads");
   const std::string head = "made-up: prefill at layer 0, head 0";
   HeadPattern band;
@@ -221,22 +223,22 @@ TEST_F(PolicyChecks, Patterns) {
   band.sinks = 1;
   band.local = -3;
   EXPECT_EQ(
-      said_of_computing(band),
+      compute_error(band),
       head + ": found a band of 1 sinks, -3 local keys and 0 dense rows, expected none below 0");
   const auto lines = [&](Ints columns, Ints offsets) {
     HeadPattern p;
     p.kind = Kind::kVerticalSlash;
     p.columns = std::move(columns);
     p.offsets = std::move(offsets);
-    return said_of_computing(p);
+    return compute_error(p);
   };
   EXPECT_EQ(lines({0, 69}, {0, 69}), "no error");
   EXPECT_EQ(lines({0, 70}, {0}), head +
-                                     ": found column 70 behind 0, expected ascending columns from "
+                                     ": found column 70 after 0, expected ascending columns from "
                                      "0 to 69");
   EXPECT_EQ(lines({-1}, {0}), head + ": found column -1, expected ascending columns from 0 to 69");
   EXPECT_EQ(lines({}, {0, 3, 3}), head +
-                                      ": found offset 3 behind 3, expected ascending offsets from "
+                                      ": found offset 3 after 3, expected ascending offsets from "
                                       "0 to 69");
   const auto blocks = [&](int size, int rows, Lists lists) {
     HeadPattern p;
@@ -244,7 +246,7 @@ TEST_F(PolicyChecks, Patterns) {
     p.block_size = size;
     p.block_rows = rows;
     p.blocks = std::move(lists);
-    return said_of_computing(p);
+    return compute_error(p);
   };
   EXPECT_EQ(blocks(32, 64, {{0, 1}, {0, 2}}), "no error");
   EXPECT_EQ(blocks(32, 64, {{0, 1}}),
@@ -257,16 +259,16 @@ TEST_F(PolicyChecks, Patterns) {
                                              "least 1 key and a multiple of 64 rows");
   EXPECT_EQ(
       blocks(32, 64, {{0, 1}, {2, 1}}),
-      head + ", list 1: found key block 1 behind 2, expected ascending key blocks from 0 to 2");
+      head + ", list 1: found key block 1 after 2, expected ascending key blocks from 0 to 2");
   EXPECT_EQ(
       blocks(32, 64, {{0, 1}, {0, 3}}),
-      head + ", list 1: found key block 3 behind 0, expected ascending key blocks from 0 to 2");
+      head + ", list 1: found key block 3 after 0, expected ascending key blocks from 0 to 2");
 }
 
 TEST_F(PolicyChecks, PoliciesWithoutAName) {
-  Conversation c(machine_.engine, evicting<KeepAsTold>(Lists{{1, 0}, {0}}, false, false));
+  Conversation c(machine_.engine, evicting<KeepGivenSlots>(Lists{{1, 0}, {0}}, false, false));
   EXPECT_EQ(message_of([&] { c.turn(made_up_tokens(70, 1)); }, ErrorKind::kRuntime),
-            "policy: eviction at layer 1, list 0: found slot 0 behind 1, expected ascending slots "
+            "policy: eviction at layer 1, list 0: found slot 0 after 1, expected ascending slots "
             "from 0 to 69");
 }
 

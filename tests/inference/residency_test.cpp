@@ -541,7 +541,7 @@ TEST(Residency, TruncatesAndClears) {
 
 // Every rule with growing sets, a moving window of pins and turns that are taken back: `step` of
 // Rows checks where the tokens are, and no copy leaves the device slots.
-TEST(Residency, EveryTokenIsWhereTheStepSays) {
+TEST(Residency, EveryTokenIsWhereTheStepReportsIt) {
   for (const Rule rule :
        {Rule::kLru, Rule::kLfu, Rule::kDemandLru, Rule::kDemandMass, Rule::kPrevious}) {
     for (const int block : {1, 5}) {
@@ -591,7 +591,7 @@ TEST(Residency, EveryTokenIsWhereTheStepSays) {
   }
 }
 
-TEST(Residency, ClonesGoOnAlone) {
+TEST(Residency, ClonesAreIndependent) {
   for (const Rule rule :
        {Rule::kLru, Rule::kLfu, Rule::kDemandLru, Rule::kDemandMass, Rule::kPrevious}) {
     Rows rows(one_token_blocks(rule, 3));
@@ -604,7 +604,7 @@ TEST(Residency, ClonesGoOnAlone) {
 }
 
 // What does not fit is refused, and leaves everything as it was.
-TEST(Residency, RefusesWhatDoesNotFit) {
+TEST(Residency, RejectsRequestsBeyondCapacity) {
   const auto message = [](Rows& rows, const Lists& lists, const Ints& tokens) {
     return test::message_of([&] { (void)rows.residency->step(lists, tokens); },
                             ErrorKind::kRuntime);
@@ -640,12 +640,12 @@ TEST(Residency, RefusesWhatDoesNotFit) {
       "found slot 9 of KV set 0, expected pinned slots or those from 0 to 8, which are on the "
       "host");
   EXPECT_EQ(message(previous, {{2, 2}, {}}, {9, 9}),
-            "found slot 2 behind 2 of KV set 0, expected ascending slots");
+            "found slot 2 after 2 of KV set 0, expected ascending slots");
   EXPECT_EQ(message(previous, {{2}}, {9, 9}),
             "found 1 lists and sizes of 2 KV sets, expected 2 and 2");
 }
 
-TEST(Residency, RefusesImpossibleOptions) {
+TEST(Residency, RejectsInvalidOptions) {
   const auto message = [](const Residency::Options& options) {
     return test::message_of([&] { (void)Residency::make(options); });
   };

@@ -204,7 +204,7 @@ TEST(Retriever, SeesHiddenStatesOfAllStages) {
   EXPECT_EQ(spy_of(two.sequence).states, spy_of(one.sequence).states);
 }
 
-TEST(Retriever, ForksOfASharedPrefillGoOnWithItsState) {
+TEST(Retriever, ForksOfASharedPrefillContinueItsState) {
   test::Machine machine("llama3");
   test::Conversation alone(machine.engine, spied()), prefix(machine.engine, {}, 8);
   alone.turn(kShownPrompt);
@@ -232,7 +232,7 @@ TEST(Retriever, ForksOfASharedPrefillGoOnWithItsState) {
   EXPECT_EQ(spy_of(rest.sequence).seen, 130u);
 }
 
-TEST(Retriever, LayersInHostMemoryAreAskedForBeforeTheFirst) {
+TEST(Retriever, OffloadedLayersAreRequestedBeforeTheFirstLayer) {
   test::Machine machine("llama3");
   const int layers = machine.engine.shape().layers;
   const auto run = [&](std::optional<int> after, bool host) {
@@ -278,7 +278,7 @@ struct ReadNewestAhead : ReadAhead {
 };
 
 // The host gets a step's token after those copies: blocks that are not full come without it.
-TEST(Retriever, BlocksThatAreAskedForAheadGrowWithTheAnswer) {
+TEST(Retriever, BlocksRequestedAheadGrowWithTheAnswer) {
   test::Machine machine("llama3");
   const auto run = [&](std::optional<Residency::Rule> rule) {
     Policies p = spied();
@@ -296,17 +296,17 @@ TEST(Retriever, BlocksThatAreAskedForAheadGrowWithTheAnswer) {
     EXPECT_TRUE(run(rule) == device) << static_cast<int>(rule);
 }
 
-TEST(Retriever, SeesNoPromptThatGoesLayerByLayer) {
+TEST(Retriever, RejectsPromptsComputedLayerByLayer) {
   test::Machine machine("llama3", 2, {.prefill_chunk = 37});
   Policies p;
   p.selection = std::make_unique<ReadByLayers>();
   test::Conversation c(machine.engine, std::move(p));
   EXPECT_EQ(test::message_of([&] { c.turn(kShownPrompt); }, ErrorKind::kRuntime),
-            "engine: found a method with a retriever whose prompts go through the model layer by "
+            "engine: found a method with a retriever and with prompts that are computed layer by "
             "layer, expected one of the two");
 }
 
-TEST(Retriever, CountsInMemory) {
+TEST(Retriever, IsIncludedInMemory) {
   test::Machine machine("llama3"), plain("llama3");
   test::Conversation c(machine.engine, spied()), other(plain.engine, {});
   c.turn(kShownPrompt);

@@ -127,7 +127,7 @@ TEST(Rope, Tables) {
 }
 
 // Turned from where they are to one position: as if they had been rotated to that.
-TEST(Rope, TurnsToOnePosition) {
+TEST(Rope, RotatesToOnePosition) {
   RopeConfig rope;
   rope.theta = 10'000;
   const std::vector<float> frequencies = rope_frequencies(rope, kRotatedDim);

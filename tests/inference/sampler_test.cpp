@@ -35,7 +35,7 @@ TEST(Sampler, DrawsFromTheSoftmax) {
   }
 }
 
-TEST(Sampler, SeedsDecideTheStream) {
+TEST(Sampler, SeedsDetermineTheStream) {
   const std::vector<float> logits(50, 0.0f);
   const auto draws = [&](std::uint64_t seed) {
     Sampler sampler(1, seed);

@@ -40,7 +40,7 @@ TEST(ReduceHeads, WorkedExample) {
   expect_near(HeadReduction::kMaxOfLogSoftmax, {-0.1269f, -0.3133f, -1.3133f});
 }
 
-TEST(ReduceHeads, IsThatOfDoublePrecision) {
+TEST(ReduceHeads, EqualsDoublePrecision) {
   const auto backend = test::make_backend(2);
   struct Case {
     HeadReduction reduction;
@@ -94,7 +94,7 @@ TEST(ReduceHeads, IsThatOfDoublePrecision) {
   }
 }
 
-TEST(ReduceHeads, HeadsThatSeeNothingAddNothing) {
+TEST(ReduceHeads, HeadsWithoutKeysAddNothing) {
   const auto backend = test::make_backend(1);
   const std::vector<float> scores = {-INFINITY, -INFINITY, 3, 3};
   EXPECT_EQ(reduce(*backend, HeadReduction::kSumOfSoftmax, 2, scores),
@@ -107,7 +107,7 @@ TEST(ReduceHeads, HeadsThatSeeNothingAddNothing) {
 }
 
 // Where one token takes all of a head's attention, the others' probabilities are 0 as floats.
-TEST(ReduceHeads, LogarithmsTellApartWhatHasNoProbability) {
+TEST(ReduceHeads, LogarithmsDistinguishUnderflowingProbabilities) {
   const auto backend = test::make_backend(1);
   const std::vector<float> scores = {400, 10, 30, 20, 0, 0, 0, 0};
   EXPECT_EQ(reduce(*backend, HeadReduction::kSumOfSoftmax, 1, {400, 10, 30, 20}),
@@ -120,7 +120,7 @@ TEST(ReduceHeads, LogarithmsTellApartWhatHasNoProbability) {
   for (std::size_t j = 1; j < 4; ++j) EXPECT_FLOAT_EQ(with_a_flat_head[j], std::log(0.25f));
 }
 
-TEST(ReduceHeads, WhatIsNoNumberStaysNone) {
+TEST(ReduceHeads, NaNPropagates) {
   const auto backend = test::make_backend(1);
   for (const float bad : {NAN, INFINITY}) {
     for (const std::size_t at : {0u, 1u, 40u, 129u, 5000u, 9999u}) {
@@ -137,7 +137,7 @@ TEST(ReduceHeads, WhatIsNoNumberStaysNone) {
   }
 }
 
-TEST(SlotMass, IsThatOfDoublePrecision) {
+TEST(SlotMass, EqualsDoublePrecision) {
   const auto backend = test::make_backend(2);
   struct Case {
     BackendMatrix scores, out;
@@ -175,7 +175,7 @@ TEST(SlotMass, IsThatOfDoublePrecision) {
   backend->slot_mass({});
 }
 
-TEST(SlotMass, WorkedExampleAndWhatIsNoNumber) {
+TEST(SlotMass, WorkedExampleAndNaN) {
   const auto backend = test::make_backend(1);
   BackendMatrix scores(*backend,
                        {1.936492f, 0, 0.968246f, -1.936492f,         //
@@ -194,7 +194,7 @@ TEST(SlotMass, WorkedExampleAndWhatIsNoNumber) {
   EXPECT_TRUE(std::isnan(out.at(0, 3)));
 }
 
-TEST(AddValues, OneByOneOrAtOnce) {
+TEST(AddValues, AreEqualOneByOneAndInBatches) {
   const auto backend = test::make_backend(2);
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const int head_dim : {20, 80, 128}) {
@@ -255,7 +255,7 @@ TEST(BlendRows, IsWeighted) {
   backend->blend({});
 }
 
-TEST(Merge, IsOneSoftmax) {
+TEST(Merge, EqualsASingleSoftmax) {
   const auto backend = test::make_backend(2);
   for (const int dim : {4, 37, 64}) {
     for (const int rows : {1, 3, 40}) {
@@ -396,7 +396,7 @@ std::vector<std::vector<float>> hard_scores(int n) {
           std::vector<float>(size, -INFINITY)};
 }
 
-TEST(TopK, IsThatOfASort) {
+TEST(TopK, EqualsASort) {
   const auto backend = test::make_backend(2);
   struct Case {
     std::vector<float> scores;
@@ -422,7 +422,7 @@ TEST(TopK, IsThatOfASort) {
   backend->top_k({});
 }
 
-TEST(TopK, OfVeryMany) {
+TEST(TopK, HandlesVeryLongRows) {
   if (test::is_emulated()) GTEST_SKIP() << "takes long";
   const auto backend = test::make_backend(2);
   for (const int n : {131072, 300001}) {
@@ -438,7 +438,7 @@ TEST(TopK, OfVeryMany) {
   }
 }
 
-TEST(TopK, RefusesWhatIsNoNumber) {
+TEST(TopK, RejectsNaN) {
   const auto backend = test::make_backend(2);
   for (const std::size_t n : {1u, 70u, 1000u}) {
     for (const int k : {0, 1, 1000}) {
@@ -504,7 +504,7 @@ TEST(AssignNearest, PrefersTheFirstOfEquallyNearOnes) {
   EXPECT_EQ(out.values(), (std::vector<std::uint8_t>{0, 6, 3, 4}));
 }
 
-TEST(ReadKeys, AreTheStoredOnes) {
+TEST(ReadKeys, ReturnsTheStoredKeys) {
   const auto backend = test::make_backend(2);
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const int head_dim : {20, 32, 80, 128}) {

@@ -154,7 +154,7 @@ std::vector<float> floats_of(const std::vector<std::byte>& bytes, DType dtype, s
 
 class PageScores : public testing::TestWithParam<DType> {};
 
-TEST_P(PageScores, BoundsAreExactAlsoOfPagesThatGrow) {
+TEST_P(PageScores, BoundsAreExactForGrowingPages) {
   const DType dtype = GetParam();
   const auto backend = test::make_backend(2);
   struct Case {

@@ -37,7 +37,7 @@ std::vector<std::int64_t> weights_of(const Stages& stages, std::span<const std::
   return out;
 }
 
-TEST(Stages, HeaviestIsAsLightAsPossible) {
+TEST(Stages, MinimiseTheHeaviestStage) {
   std::mt19937_64 random(1);
   for (std::size_t layers = 1; layers <= 9; ++layers) {
     for (std::size_t count = 1; count <= layers; ++count) {
@@ -57,7 +57,7 @@ TEST(Stages, HeaviestIsAsLightAsPossible) {
   }
 }
 
-TEST(Stages, EqualLayersAreSharedOutEvenly) {
+TEST(Stages, DivideEqualLayersEvenly) {
   for (std::size_t layers : {1u, 7u, 10u, 32u, 80u}) {
     const std::vector<std::int64_t> weights(layers, 3);
     for (std::size_t count = 1; count <= std::min<std::size_t>(layers, 8); ++count) {
@@ -246,7 +246,7 @@ TEST_P(StagesOf, AreFilled) {
   expect_the_same(filled);
 }
 
-TEST_P(StagesOf, HoldWhatIsTheirs) {
+TEST_P(StagesOf, HoldOnlyTheirLayers) {
   std::size_t alone = 0;
   for (std::size_t count : {1, 2, 3}) {
     Pipeline p(GetParam(), count);

@@ -63,7 +63,7 @@ TEST(Chat, SendsWhatTheEndpointExpects) {
   EXPECT_EQ(body["messages"][0]["content"], "a \"quoted\" \xef\xbf\xbd prompt");
 }
 
-TEST(Chat, WithoutAKeySendsNone) {
+TEST(Chat, SendsNoAuthorizationWithoutAKey) {
   const Server server(then_good("", 0));
   ChatOptions options = options_for(server);
   options.key = "";
@@ -71,7 +71,7 @@ TEST(Chat, WithoutAKeySendsNone) {
   EXPECT_EQ(server.requests()[0].header("Authorization"), "");
 }
 
-TEST(Chat, AsksAgainWhereThatMayHelp) {
+TEST(Chat, RetriesTemporaryFailures) {
   const std::string whole = completion("never seen");
   const std::pair<const char*, std::string> cases[] = {
       {"overloaded", http(429, "{}")},
@@ -105,7 +105,7 @@ TEST(Chat, AsksAgainWhereThatMayHelp) {
   }
 }
 
-TEST(Chat, DoesNotAskAgainWhatIsRefused) {
+TEST(Chat, DoesNotRetryPermanentFailures) {
   const Server bad(then_good(http(400, R"({"error": "too long"})"), 99));
   const ChatReply reply = ask(options_for(bad));
   EXPECT_EQ(reply.status, ChatReply::Status::kFailed);
@@ -123,7 +123,7 @@ TEST(Chat, DoesNotAskAgainWhatIsRefused) {
 }
 
 // A refusal, or thoughts that took all the tokens.
-TEST(Chat, NoContentIsAnEmptyText) {
+TEST(Chat, MissingContentIsAnEmptyText) {
   const Server empty(then_good(
       http(200, R"({"choices": [{"message": {"content": null, "refusal": "no"}}]})"), 99));
   const ChatReply reply = ask(options_for(empty));
@@ -131,7 +131,7 @@ TEST(Chat, NoContentIsAnEmptyText) {
   EXPECT_EQ(reply.text, "");
 }
 
-TEST(Chat, WaitsAsLongAsTheServerAsks) {
+TEST(Chat, HonoursRetryAfter) {
   const Server server(then_good(http(429, "{}", "Retry-After: 1\r\n"), 1));
   const auto start = Clock::now();
   EXPECT_EQ(ask(options_for(server)).status, ChatReply::Status::kOk);
@@ -154,7 +154,7 @@ TEST(Chat, StopsWaitingWhenAsked) {
   EXPECT_LT(seconds_since(start), 2.0);
 }
 
-TEST(Chat, GivesUpOnSlowAndEndlessReplies) {
+TEST(Chat, AbortsSlowAndEndlessReplies) {
   const Server slow([](const Server::Request&) {
     return Server::Response{completion("late"), std::chrono::seconds(20)};
   });
@@ -201,7 +201,7 @@ TEST(Chat, RefusedConnectionsEndTheRunBeforeTheFirstReply) {
   EXPECT_EQ(a.ask({"hello", {}, 0, 1}, never).status, ChatReply::Status::kNoServer);
 }
 
-TEST(Chat, AfterAReplyARequestHasAllItsAttempts) {
+TEST(Chat, RequestsAfterTheFirstReplyUseAllAttempts) {
   const ChatOptions options = options_without_server(4);
   Endpoint endpoint(options.url);
   endpoint.replied();
@@ -215,7 +215,7 @@ TEST(Chat, AfterAReplyARequestHasAllItsAttempts) {
   EXPECT_EQ(status(), ChatReply::Status::kNoServer);
 }
 
-TEST(Chat, TheKeyIsNotRepeated) {
+TEST(Chat, ErrorsDoNotContainTheKey) {
   for (int status : {200, 400, 500}) {
     const Server echo([&](const Server::Request& request) {
       return Server::Response{http(status, request.header("Authorization")), {}};

@@ -60,14 +60,14 @@ Server::Handler says(const std::string& text) {
 }
 
 TEST(Judge, StoresRepliesAndReportsTheirMean) {
-  // Of each answer's three judgings one cannot be read.
+  // Of each answer's three judgements one cannot be read.
   const Judged judged([](const Server::Request& r) {
     return Server::Response{
         completion(r.number % 3 == 0 ? "I cannot say" : overall(r.number % 3 == 1 ? 4 : 8)), {}};
   });
-  const Finished run = judged.run({"--judgings", "3", "--concurrency", "1"});
+  const Finished run = judged.run({"--judgements", "3", "--concurrency", "1"});
   ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_NE(run.err.find("24 judgings asked, 0 there before, 8 unparsed, 0 failed"),
+  EXPECT_NE(run.err.find("24 judgements requested, 0 already stored, 8 unparsed, 0 failed"),
             std::string::npos)
       << run.err;
   EXPECT_NE(run.out.find("**All: judge:round-attention (m@"), std::string::npos) << run.out;
@@ -92,17 +92,17 @@ TEST(Judge, StoresRepliesAndReportsTheirMean) {
   EXPECT_NE(run_program({"report", judged.db}).out.find("[paper 12.50"), std::string::npos);
 
   // What is stored is not asked again, and gives the same table.
-  const Finished again = judged.run({"--judgings", "3"});
+  const Finished again = judged.run({"--judgements", "3"});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.out, run.out);
   EXPECT_EQ(judged.server.requests().size(), 24u);
   EXPECT_EQ(run_program({"report", judged.db, "--metric", "judge:round-attention"}).out, run.out);
   // More of them only adds.
-  EXPECT_EQ(judged.run({"--judgings", "4"}).code, 0);
+  EXPECT_EQ(judged.run({"--judgements", "4"}).code, 0);
   EXPECT_EQ(judged.server.requests().size(), 24u + kAnswers);
 }
 
-TEST(Judge, ThePromptHoldsTheConversation) {
+TEST(Judge, PromptContainsTheConversation) {
   const Judged judged(says(overall(5)));
   ASSERT_EQ(judged.run().code, 0);
   const Server::Request request = judged.server.requests()[0];
@@ -115,7 +115,7 @@ TEST(Judge, ThePromptHoldsTheConversation) {
   EXPECT_LT(reply, prompt.size());
 }
 
-TEST(Judge, GoldAnswersAreThoseThatTheModelRead) {
+TEST(Judge, PromptContainsTheGoldAnswersThatTheModelRead) {
   const Judged judged(says(overall(5)));
   execute(judged.db,
           "UPDATE cell SET answers = 'gold'; UPDATE dialogue SET json = json_set(json, "
@@ -127,7 +127,7 @@ TEST(Judge, GoldAnswersAreThoseThatTheModelRead) {
   }
 }
 
-TEST(Judge, TheKeyIsInTheHeaderAndNowhereElse) {
+TEST(Judge, KeyIsInTheHeaderOnly) {
   // A server that repeats what it was sent, as a reply and as an error.
   const Judged judged([](const Server::Request& r) {
     const std::string sent = r.header("Authorization");
@@ -146,22 +146,23 @@ TEST(Judge, TheKeyIsInTheHeaderAndNowhereElse) {
   EXPECT_EQ(judged.count_of("judgement WHERE reply LIKE '%Bearer [key]%'"), kAnswers);
 }
 
-TEST(Judge, FailedRequestsAreAskedAgain) {
+TEST(Judge, RepeatsFailedRequests) {
   const Judged judged([](const Server::Request& r) {
     const bool broken = r.number < 12 && r.number % 4 != 0;
     return Server::Response{broken ? http(500, "busy") : completion(overall(7)), {}};
   });
-  const Finished first = judged.run({"--judgings", "2", "--retries", "0"});
+  const Finished first = judged.run({"--judgements", "2", "--retries", "0"});
   EXPECT_EQ(first.code, 1);
   EXPECT_NE(first.err.find("failed: "), std::string::npos) << first.err;
   EXPECT_NE(first.err.find("found the status 500 (busy)"), std::string::npos) << first.err;
   EXPECT_EQ(judged.count_of("judgement WHERE status = 'failed' AND reply = 'busy'"), 9);
-  // An answer that lacks a judging has no score yet, and none is made up.
+  // An answer with a missing judgement has no score.
   const std::int64_t scored = judged.count_of("score WHERE metric = 'judge:round-attention'");
   EXPECT_LT(scored, 8);
-  const Finished second = judged.run({"--judgings", "2", "--retries", "0"});
+  const Finished second = judged.run({"--judgements", "2", "--retries", "0"});
   EXPECT_EQ(second.code, 0) << second.err;
-  EXPECT_NE(second.err.find("9 judgings asked, 7 there before"), std::string::npos) << second.err;
+  EXPECT_NE(second.err.find("9 judgements requested, 7 already stored"), std::string::npos)
+      << second.err;
   EXPECT_EQ(judged.server.requests().size(), 25u);
   EXPECT_EQ(judged.count_of("judgement"), 16);
   EXPECT_EQ(judged.count_of("judgement WHERE status = 'ok'"), 16);
@@ -170,7 +171,7 @@ TEST(Judge, FailedRequestsAreAskedAgain) {
 
 // Of a dialogue whose last turn alone was asked: one question to the judge, and the rounds before
 // it with the answers that they had.
-TEST(Judge, SeesTheHistoryOfADenseRun) {
+TEST(Judge, PromptContainsTheHistoryOfADenseRun) {
   const TemporaryDirectory directory;
   const std::string db = directory.path("dense.db"), manifest = directory.write("dense.json", R"({
     "name": "dense", "models": ["tiny"], "methods": ["round:lw=2"], "history": "dense",
@@ -180,7 +181,7 @@ TEST(Judge, SeesTheHistoryOfADenseRun) {
   const Finished run = run_program(
       {"judge", db, "--rubric", "round-attention", "--url", judged.server.url(), "--model", "m"});
   ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_NE(run.err.find("1 judgings asked, 0 there before, 0 unparsed, 0 failed"),
+  EXPECT_NE(run.err.find("1 judgements requested, 0 already stored, 0 unparsed, 0 failed"),
             std::string::npos)
       << run.err;
   const std::vector<Server::Request> requests = judged.server.requests();
@@ -192,7 +193,7 @@ TEST(Judge, SeesTheHistoryOfADenseRun) {
   EXPECT_EQ(answers, 2u) << body;
 }
 
-TEST(Judge, RepliesThatCannotBeReadAreAFailure) {
+TEST(Judge, OnlyUnreadableRepliesAreAnError) {
   const Judged judged(says("no idea"));
   const Finished run = judged.run();
   EXPECT_EQ(run.code, 1);
@@ -215,11 +216,11 @@ TEST(Judge, RepliesThatCannotBeReadAreAFailure) {
   EXPECT_NE(report.err.find("(8 of 8 judgements by m@"), std::string::npos) << report.err;
 }
 
-TEST(Judge, ReportsCountJudgementsThatCouldNotBeRead) {
+TEST(Judge, ReportsCountUnreadableJudgements) {
   const Judged judged([](const Server::Request& r) {
     return Server::Response{completion(r.number < 3 ? "I cannot say" : overall(6)), {}};
   });
-  const Finished run = judged.run({"--judgings", "2", "--concurrency", "1"});
+  const Finished run = judged.run({"--judgements", "2", "--concurrency", "1"});
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_NE(run.err.find("unparsed, for example: "), std::string::npos) << run.err;
   const Arguments report = {"report", judged.db, "--metric", "judge:round-attention:clarity"};
@@ -241,12 +242,12 @@ TEST(Judge, ConnectionRefusedEndsTheRunWithOneLine) {
     EXPECT_NE(run.err.find("http://127.0.0.1:9/v1/chat/completions: found no server ("),
               std::string::npos)
         << run.err;
-    EXPECT_NE(run.err.find(" of 16 judgings done"), std::string::npos) << run.err;
+    EXPECT_NE(run.err.find(" of 16 judgements done"), std::string::npos) << run.err;
   }
   EXPECT_LT(seconds_since(start), 10) << "not all retries of all answers";
 }
 
-TEST(Judge, AClosedDoorEndsItAtOnce) {
+TEST(Judge, Http401AbortsTheRun) {
   const Judged judged([](const Server::Request&) {
     return Server::Response{http(401, "who are you"), {}};
   });
@@ -259,23 +260,23 @@ TEST(Judge, AClosedDoorEndsItAtOnce) {
   EXPECT_EQ(judged.count_of("judgement"), 0);
 }
 
-TEST(Judge, AnInterruptedRunGoesOn) {
+TEST(Judge, ResumesAnInterruptedRun) {
   const Judged judged([](const Server::Request&) {
     return Server::Response{completion(overall(5)), std::chrono::milliseconds(100)};
   });
-  Program program(judged.arguments({"--concurrency", "2", "--judgings", "2"}));
+  Program program(judged.arguments({"--concurrency", "2", "--judgements", "2"}));
   const auto start = Clock::now();
   while (judged.server.requests().size() < 3 && seconds_since(start) < 30)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   program.signal(SIGINT);
   const Finished stopped = program.wait();
   EXPECT_EQ(stopped.code, 1);
-  EXPECT_NE(stopped.err.find("of 16 judgings done; judge again to go on"), std::string::npos)
+  EXPECT_NE(stopped.err.find("of 16 judgements done; run it again to continue"), std::string::npos)
       << stopped.err;
   const auto asked = judged.server.requests().size();
   EXPECT_LT(asked, 16u);
   EXPECT_EQ(judged.count_of("judgement"), asked) << "what was in flight is stored";
-  EXPECT_EQ(judged.run({"--judgings", "2"}).code, 0);
+  EXPECT_EQ(judged.run({"--judgements", "2"}).code, 0);
   EXPECT_EQ(judged.server.requests().size(), 16u);
   EXPECT_EQ(judged.count_of("score WHERE metric = 'judge:round-attention' AND value = 0.5"), 8);
 }
@@ -310,7 +311,7 @@ TEST(Judge, TwoJudgesAreKeptApart) {
   EXPECT_EQ(run_program(named).json(), second.json()[0]);
 }
 
-TEST(Judge, ADamagedDialogueIsNotAskedAbout) {
+TEST(Judge, SkipsADamagedDialogue) {
   const Judged judged(says(overall(5)));
   execute(judged.db, "UPDATE dialogue SET json = json_remove(json, '$.turns[1]')");
   const Finished run = judged.run();
@@ -321,7 +322,7 @@ TEST(Judge, ADamagedDialogueIsNotAskedAbout) {
   EXPECT_EQ(judged.count_of("judgement"), 0);
 }
 
-TEST(Judge, OlderStoresAreBroughtUpToDate) {
+TEST(Judge, MigratesOlderStores) {
   const Judged judged(says(overall(5)));
   execute(judged.db,
           "DROP TABLE ledger; DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP "
@@ -334,7 +335,7 @@ TEST(Judge, OlderStoresAreBroughtUpToDate) {
   EXPECT_EQ(judged.count_of("judgement"), 8);
 }
 
-TEST(Judge, RefusesBadUsage) {
+TEST(Judge, RejectsBadUsage) {
   const auto judge = [](const TemporaryDirectory& d, const Arguments& more) {
     Arguments out = {"judge", d.write("s.db", small_store())};
     out.insert(out.end(), more.begin(), more.end());
@@ -375,12 +376,12 @@ TEST(Judge, RefusesBadUsage) {
              d, {"--rubric", rubric, "--url", "http://h", "--model", "m", "--experiment", "big"});
        },
        "found no experiment \"big\""},
-      {"no judgings",
+      {"no judgements",
        [&](const TemporaryDirectory& d) {
-         return judge(d,
-                      {"--rubric", rubric, "--url", "http://h", "--model", "m", "--judgings", "0"});
+         return judge(
+             d, {"--rubric", rubric, "--url", "http://h", "--model", "m", "--judgements", "0"});
        },
-       "--judgings: found \"0\""},
+       "--judgements: found \"0\""},
   };
   expect_refusals(cases);
 }

@@ -79,7 +79,7 @@ TEST(Reply, Json) {
 }
 
 // The mean of three times 0.1 is above 0.1 in doubles.
-TEST(Reply, MeansStayOnTheScale) {
+TEST(Reply, MeansAreWithinTheScale) {
   Rubric rubric;
   rubric.high = 0.1;
   rubric.dimensions = {"a", "b", "c"};
@@ -104,7 +104,7 @@ TEST(Reply, YesOrNo) {
 
 // Any bytes give a judgement on the scale, or none; and a reply of braces takes no time to speak
 // of.
-TEST(Reply, SurvivesAnything) {
+TEST(Reply, ParsesArbitraryText) {
   Random random(7);
   const std::string good = R"(Well: {"accuracy": 4, "reading experience": 3} <think></think> yes)";
   const Rubric rubrics[] = {json_rubric(), yes_no()};

@@ -48,7 +48,7 @@ Dialogue dialogue_of(const std::string& id, const std::string& task) {
 }
 
 // Each kind of question has instructions of its own; those that cannot be answered go before.
-TEST(Rubric, LongMemEvalTellsQuestionsApart) {
+TEST(Rubric, LongMemEvalPromptDependsOnTheQuestionType) {
   const Rubric r = load_rubric(rubric_file("longmemeval"));
   const auto prompt = [&](const std::string& id, const std::string& task) {
     return judge_prompt(r, dialogue_of(id, task), 0, {{0, "mine"}});
@@ -64,7 +64,7 @@ TEST(Rubric, LongMemEvalTellsQuestionsApart) {
 }
 
 // What dialogues and answers hold is put in as it stands, braces and names of fields included.
-TEST(Rubric, PromptHasEverythingInPlace) {
+TEST(Rubric, FillsThePromptTemplate) {
   const Rubric r = parse_rubric(
       "reply: yes-no\n[prompt]\nH<{history}>\nM<{message}>\nC<{context}>\nQ<{question}>\n"
       "R<{reference}>\nA<{answer}> {{}}\n",
@@ -83,7 +83,7 @@ TEST(Rubric, PromptHasEverythingInPlace) {
 }
 
 // The example of docs/judges.md is one, and every key stands there.
-TEST(Rubric, TheExampleOfTheDocumentation) {
+TEST(Rubric, ParsesTheDocumentedExample) {
   const std::string docs = read_file(TURNBENCH_SOURCE_DIR "/docs/judges.md");
   const std::string begin = "```text\n";
   const std::size_t at = docs.find(begin) + begin.size();
@@ -100,7 +100,7 @@ struct Refused {
   std::string text, expected;
 };
 
-TEST(Rubric, RefusesWhatIsWrong) {
+TEST(Rubric, RejectsInvalidFiles) {
   const Refused cases[] = {
       {"", "found no [prompt], expected one"},
       {"replay: json\n[prompt]\n{answer}", "line 1: found \"replay\", expected \"reply\""},
@@ -120,8 +120,8 @@ TEST(Rubric, RefusesWhatIsWrong) {
       {"dimensions: a b, A-b\n[prompt]\n{answer}", "empty or repeated dimension"},
       {"dimensions: a, _\n[prompt]\n{answer}", "empty or repeated dimension"},
       {"dimensions: a\nscore: b\n[prompt]\n{answer}", "found a score that is no dimension"},
-      {"reply: yes-no\nscale: 1 to 5\n[prompt]\n{answer}", "none beside reply: yes-no"},
-      {"reply: yes-no\nscore: a\n[prompt]\n{answer}", "none beside reply: yes-no"},
+      {"reply: yes-no\nscale: 1 to 5\n[prompt]\n{answer}", "none with reply: yes-no"},
+      {"reply: yes-no\nscore: a\n[prompt]\n{answer}", "none with reply: yes-no"},
       {"dimensions: a\n[prompt]\n{answer}", "found no scale, expected LOW to HIGH"},
       {"reply: yes-no\n[prompt]\nHello", "found no {answer} in [prompt]"},
       {"reply: yes-no\n[prompt]\n{answr}", "found \"{answr}\""},

@@ -59,7 +59,7 @@ TEST(AShape, LayersAndLaterTurnsCanBeDense) {
 
 // Rows of earlier turns would come out the same, so that a prompt may go on from their cache; the
 // dense rows of a tri-shape would not.
-TEST(BandPrefill, GoesOnOnlyWhereEarlierRowsStay) {
+TEST(BandPrefill, ContinuesOnlyIfEarlierRowsAreKept) {
   const auto continues = [](const std::string& spec) {
     return Method::parse(spec).make().prefill->reuses_cached_prompt();
   };

@@ -58,7 +58,7 @@ TEST(FlexPrefill, SmallPromptsAreDense) {
   EXPECT_EQ(plan("flexprefill:min_budget=1", longer).size(), 1u);
 }
 
-TEST(FlexPrefill, CoveringMoreThanEverythingIsFullAttention) {
+TEST(FlexPrefill, CoveringEverythingEqualsFullAttention) {
   for (const char* tau : {"0", "1"}) {
     Layer layer(1, 2, 32, 900, 900, 2);
     const auto patterns =

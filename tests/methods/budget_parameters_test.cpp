@@ -56,7 +56,7 @@ TEST(LayerBudgets, EveryEvictionMethodTakesThem) {
 
 // What a method always keeps or reads must leave room in a budget of so many tokens.  How many a
 // share is depends on the prompt.
-TEST(Budgets, AreRefusedIfWhatIsAlwaysReadFillsThem) {
+TEST(Budgets, AreRejectedIfAlwaysReadTokensFillThem) {
   const auto message = [](const std::string& spec) {
     return message_of([&] { Method::parse(spec); });
   };
@@ -181,7 +181,7 @@ TEST(LayerBudgets, AdaKvsPyramidHasNoShortPrompts) {
 }
 
 // A prompt that the budget holds is kept whole by every layer.
-TEST(LayerBudgets, WhatFitsIsKept) {
+TEST(LayerBudgets, PromptsThatFitAreKept) {
   Layer layer(2, 2, 16, 60, 60, 3);
   for (const char* spec : {"snapkv", "h2o", "tova", "streamingllm", "chunkkv", "adakv"}) {
     EXPECT_EQ(sizes(fmt::format("{}:budget=60,layers=9/1/0/0", spec), layer), LayerSizes(4, 60))
@@ -189,7 +189,7 @@ TEST(LayerBudgets, WhatFitsIsKept) {
   }
 }
 
-TEST(LayerBudgets, MistakesAreNamed) {
+TEST(LayerBudgets, ErrorsNameTheMistake) {
   Layer layer(1, 1, 16, 100, 100, 3);
   const auto message = [&](const std::string& spec) {
     return test::message_of([&] { kept(spec, layer); });

@@ -33,7 +33,7 @@ TEST(ClusterCosts, AreStoredInAFile) {
             std::string::npos);
 }
 
-TEST(ClusterCosts, StandInPlaceOfAFixedNumber) {
+TEST(ClusterCosts, ReplaceAFixedNumberOfIterations) {
   for (const char* spec : {"pqcache:max_iter=0", "pqcache:max_iter=5,costs=/dev/null"}) {
     EXPECT_NE(test::message_of([&] { Method::parse(spec); }).find("expected max_iter=0 with them"),
               std::string::npos)

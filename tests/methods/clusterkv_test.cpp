@@ -276,7 +276,7 @@ TEST(ClusterKv, ClustersAnswersAndLaterTurns) {
 }
 
 // A prompt within the budget is clustered when the answer exceeds it.
-TEST(ClusterKv, SelectsInALongAnswerBehindAShortPrompt) {
+TEST(ClusterKv, SelectsInALongAnswerAfterAShortPrompt) {
   constexpr int kPrompt = 40, kBudget = 50, kWindow = 6, kSteps = 60;
   Steps layer(kPrompt + kSteps);
   const std::string spec = "clusterkv:budget=50,window=6,window_clusters=2";
@@ -347,7 +347,7 @@ std::vector<test::Logits> answer_of(test::Conversation& c, int prompt, int steps
 }
 
 // Each query head keeps the tokens of its last step on the device, and fetches the others.
-TEST(ClusterKv, WorkingSetsFetchWhatTheStepBeforeDidNotRead) {
+TEST(ClusterKv, WorkingSetsFetchTokensThatThePreviousStepDidNotRead) {
   test::Machine machine("llama3");
   const ModelShape& shape = machine.engine.shape();
   const int steps = test::is_emulated() ? 3 : 20;
@@ -393,7 +393,7 @@ TEST(ClusterKv, AnswersGrowOnTheDevice) {
   EXPECT_GE(host.sequence.at(0).kv.working_set()->options().pinned_tokens, kSinks + 1100);
 }
 
-TEST(ClusterKv, GoesWithEvictionAtThePromptsEnd) {
+TEST(ClusterKv, CombinesWithEvictionAtThePromptsEnd) {
   test::Machine machine("llama3");
   const int steps = test::is_emulated() ? 2 : 12;
   for (const char* spec : {"snapkv:budget=120+clusterkv:budget=40,cluster_tokens=8,dense_layers=0",

@@ -63,7 +63,7 @@ class Composition : public testing::Test {
   const std::vector<int> prompt_ = made_up_tokens(200, 1), answer_ = made_up_tokens(6, 2);
 };
 
-TEST_F(Composition, EveryPairSwitchedOffIsFullAttention) {
+TEST_F(Composition, EveryPairWithFullBudgetsEqualsFullAttention) {
   const Run full = run("full");
   ASSERT_GE(prefills_.size() * caches_.size(), 78u);
   for (const MethodInfo* a : prefills_) {
@@ -95,7 +95,7 @@ TEST_F(Composition, EveryPairKeepsBothHalves) {
   }
 }
 
-TEST_F(Composition, AListInAManifestIsTheSame) {
+TEST_F(Composition, ListInAManifestEqualsThePlusForm) {
   const Json list = parse_json(R"([{"name": "minference", "vertical": 30, "slash": 100},
                                    {"name": "adakv", "scorer": "h2o", "budget": 24, "window": 4},
                                    {"name": "oracle", "budget": "1/5"}])",

@@ -33,7 +33,7 @@ void expect_found(ConformanceChecks::Check check, Fault fault, const std::string
       << "found \"" << found << "\", expected \"" << message << "\"";
 }
 
-TEST(ConformanceChecks, PassASoundMethod) {
+TEST(ConformanceChecks, AcceptACorrectMethod) {
   ConformanceChecks checks;
   for (const auto& [name, check] : ConformanceChecks::all())
     EXPECT_EQ(checks.finding(check, block_top_k(Fault::kNone)), "") << name;

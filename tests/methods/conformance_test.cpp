@@ -80,7 +80,7 @@ class Conformance : public testing::TestWithParam<std::string> {
   const int prompt_tokens_ = static_cast<int>(prompt_.size());
 };
 
-TEST_P(Conformance, ItsCanonicalNameIsItself) {
+TEST_P(Conformance, CanonicalNameParsesToItself) {
   for_each_variant([](const Method& method, const Values&) {
     EXPECT_EQ(Method::parse(method.canonical()).canonical(), method.canonical());
     const Policies p = method.make();
@@ -89,7 +89,7 @@ TEST_P(Conformance, ItsCanonicalNameIsItself) {
 }
 
 // With a budget of everything (or its sparsity off) a method is full attention.
-TEST_P(Conformance, OffIsFullAttention) {
+TEST_P(Conformance, FullBudgetEqualsFullAttention) {
   bool can_be_off = false;
   for (const ParameterInfo& p : info_.parameters) can_be_off |= find(kOff, p) != nullptr;
   const Policies policies = Method::parse(std::string(info_.name)).make();
@@ -112,7 +112,7 @@ TEST_P(Conformance, OffIsFullAttention) {
 }
 
 // In its small settings a method does something: the tests here are not about full attention.
-TEST_P(Conformance, SmallSettingsAreFelt) {
+TEST_P(Conformance, SmallSettingsChangeTheLogits) {
   const Method method = Method::parse(spec_of(info_, small_values(info_)));
   const Policies p = method.make();
   if (!p.prefill && !p.eviction && !p.selection) GTEST_SKIP() << info_.name << " decides nothing";
@@ -159,7 +159,7 @@ TEST_P(Conformance, ForksAreIndependent) {
   expect_all_pass(&ConformanceChecks::forks_are_independent);
 }
 
-TEST_P(Conformance, CompanyDoesNotMatter) {
+TEST_P(Conformance, ResultsDoNotDependOnTheBatch) {
   expect_all_pass(&ConformanceChecks::batches_change_nothing);
 }
 

@@ -29,7 +29,7 @@ TEST(H2o, WorkedExample) {
 }
 
 // F = [1.2, 1.7, 1.6, .4, .1]: sinks stay, whatever their mass.
-TEST(H2o, SinksStay) {
+TEST(H2o, SinksAreKept) {
   PrescribedLayer layer(
       {{{1}, {.05, .95}, {.05, .25, .7}, {.05, .25, .5, .2}, {.05, .25, .4, .2, .1}}});
   EXPECT_EQ(kept("h2o:budget=3,recent=1", layer)[0], (Ints{1, 2, 4}));
@@ -155,7 +155,7 @@ TEST(H2o, UnderACornerMaskEqualsTheDenseReference) {
 }
 
 // Where the window is the whole prompt, nobody sees ahead.
-TEST(H2o, AWholeCornerIsCausal) {
+TEST(H2o, CornerOfTheWholePromptIsCausal) {
   Layer layer(2, 2, 64, 70, 70, 5);
   const HeadScores causal = layer.stats->column_mass().scores,
                    corner = layer.stats->column_mass({.causal_rows = 70}).scores;
@@ -163,7 +163,7 @@ TEST(H2o, AWholeCornerIsCausal) {
     EXPECT_NEAR(corner.data[i], causal.data[i], 1e-4) << i;
 }
 
-TEST(H2o, SeesAheadOnlyInAWholePrompt) {
+TEST(H2o, SeesLaterKeysOnlyInAWholePrompt) {
   EXPECT_NE(Method::parse("h2o:mask=corner").make().prefill, nullptr);
   EXPECT_EQ(Method::parse("h2o").make().prefill, nullptr);
   EXPECT_THROW(Method::parse("minference+h2o:mask=corner"), Error);
@@ -286,7 +286,7 @@ TEST(Keyformer, Split) {
 }
 
 // Without noise, at temperature 1, it is H2O, which counts what a step leaves.
-TEST(Keyformer, IsH2oWithoutNoise) {
+TEST(Keyformer, EqualsH2oWithoutNoise) {
   Layer layer(2, 4, 64, 200, 200, 5);
   EXPECT_EQ(kept("keyformer:noise=false,budget=81,recent=21", layer),
             kept("h2o:budget=80,recent=20", layer));
@@ -318,7 +318,7 @@ TEST(Keyformer, RefusesAnAnswerWithoutALimit) {
             "keyformer: t_max: found 0 and an answer without a length limit, expected one");
 }
 
-TEST(Keyformer, TemperatureOneIsTheLimit) {
+TEST(Keyformer, TemperatureOneEqualsTheLimit) {
   Layer layer(2, 2, 64, 300, 300, 5);
   const auto near = layer.stats->column_mass({.gumbel = true, .temperature = 1 + 1e-5}).scores;
   const auto at = layer.stats->column_mass({.gumbel = true}).scores;

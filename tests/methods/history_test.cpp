@@ -110,7 +110,7 @@ TEST_F(History, RaggedSetsAreRecompressed) {
 
 // Methods that evict while decoding hold their budget at every step.  Keyformer's is what a step
 // reads, its own token included; the others' is what stays behind it.
-TEST_F(History, DynamicMethodsHoldTheirBudget) {
+TEST_F(History, DynamicMethodsKeepTheirBudget) {
   for (const char* spec : {"h2o:budget=24", "h2o:budget=24,gran=query_head", "tova:budget=24",
                            "keyformer:budget=25,t_max=64", "streamingllm:budget=24"}) {
     Sequence s = sequence(spec);

@@ -217,7 +217,7 @@ class PlainInfLlm {
 
 // Two turns and their answers: window, sinks, blocks that are chosen and that are not, tokens on
 // their way, blocks that fill within an answer.
-TEST(InfLlm, IsWhatItsStepsSay) {
+TEST(InfLlm, EqualsAPlainReference) {
   Machine machine("llama3");
   PlainDecoder decoder((kModels / "llama3").string());
   decoder.config.layers = machine.model.config().layers;
@@ -272,7 +272,7 @@ TEST(InfLlm, IsWhatItsStepsSay) {
 }
 
 // What the reference here says is what InfLLM's own code returns.
-TEST(InfLlm, TheReferenceIsTheOfficialCode) {
+TEST(InfLlm, PlainReferenceEqualsTheOfficialCode) {
   const std::string path = TURNBENCH_SOURCE_DIR "/tests/data/methods/infllm.json";
   const Json golden = parse_json(read_file(path), path);
   for (const Json& c : golden["cases"]) {
@@ -332,7 +332,7 @@ TEST(InfLlm, TheReferenceIsTheOfficialCode) {
 }
 
 // The official decoding feeds the last token of a prompt by itself, as it feeds those of an answer.
-TEST(InfLlm, TheLastTokenOfAPromptChoosesAsAStepDoes) {
+TEST(InfLlm, LastPromptTokenSelectsLikeAStep) {
   Machine machine("llama3");
   const std::string spec = "infllm:init=3,block=8,local=20,topk=2,repr=2,exc=16";
   // Whole blocks of 16 rows and one token, so that both prompts are divided alike before x.
@@ -350,7 +350,7 @@ TEST(InfLlm, TheLastTokenOfAPromptChoosesAsAStepDoes) {
 
 // A cache that is kept from turn to turn keeps the sizes of its first prompt, all but the last
 // token of which the official code has seen when it sets them.
-TEST(InfLlm, SharesOfAKeptCacheAreThoseOfTheFirstPrompt) {
+TEST(InfLlm, RatiosOfAKeptCacheReferToTheFirstPrompt) {
   Machine machine("llama3");
   const int n = 107;  // (106 - 7) / 5 = 19.8: a window of 9, and 10.8 tokens are 2 blocks of 8
   Conversation share(machine.engine, Method::parse("infllm:budget=1/5,init=7,block=8").make()),
@@ -410,7 +410,7 @@ TEST(InfLlm, WorkingSetsFetchBlocks) {
 
 // 10,000 tokens and a budget of a fifth, 32 sinks apart: a window of 996, 8 blocks of 70, 13 tokens
 // on their way.
-TEST(InfLlm, ReadsWhatABudgetSays) {
+TEST(InfLlm, ReadsItsBudget) {
   Machine machine("qwen2");
   const auto read = [&](const std::string& spec, int n) {
     Conversation c(machine.engine, Method::parse(spec).make());

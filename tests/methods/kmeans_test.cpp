@@ -115,7 +115,7 @@ struct KMeansShape {
 const KMeansShape kKMeansShapes[] = {{1, 1, 1, 1},     {6, 3, 6, 3},     {203, 5, 7, 4},
                                      {500, 16, 33, 3}, {402, 64, 64, 2}, {301, 7, 100, 0}};
 
-TEST(KMeans, IsThePlainAlgorithm) {
+TEST(KMeans, EqualsThePlainAlgorithm) {
   for (const ClusterKind kind : {ClusterKind::kEuclidean, ClusterKind::kCosine}) {
     for (const KMeansShape& s : kKMeansShapes) {
       SCOPED_TRACE(fmt::format("{} rows of {}, {} clusters, {}", s.rows, s.dim, s.clusters,
@@ -182,7 +182,7 @@ TEST(KMeans, AgreesWithScikitLearn) {
 }
 
 // A worked example: without relocation the centroids would be 10, 10 and 0.5.
-TEST(KMeans, AClusterWithoutRowsTakesTheFarthest) {
+TEST(KMeans, EmptyClusterTakesTheFarthestRow) {
   const PackedRows rows{{0, 0, 1, 1, 10, 10}, 1};
   const Clusters found = k_means(rows.view(), Indices{4, 5, 0}, 300);
   EXPECT_EQ(found.centroids, (std::vector<float>{10, 1, 0}));
@@ -214,7 +214,7 @@ TEST(KMeans, EqualDistancesGoToTheLowestCentroid) {
 }
 
 // Centroids are the means of rows, not of their directions: (1, 0) and (0, 3) give (.5, 1.5).
-TEST(CosineKMeans, AveragesRowsAsTheyAre) {
+TEST(CosineKMeans, AveragesUnnormalisedRows) {
   const PackedRows rows{{1, 0, 0, 3, -2, 0}, 2};
   const Clusters found = cosine_k_means(rows.view(), Indices{1, 2}, 1);
   EXPECT_EQ(found.labels, (Indices{0, 0, 1}));
@@ -225,7 +225,7 @@ TEST(CosineKMeans, AveragesRowsAsTheyAre) {
 
 // (4, 0) has the direction of (1, 0): the lower cluster takes the rows of both, and the other stays
 // where it is.  A row of zeros has the cosine 0 with all.
-TEST(CosineKMeans, AClusterWithoutRowsKeepsItsCentroid) {
+TEST(CosineKMeans, EmptyClusterKeepsItsCentroid) {
   const PackedRows rows{{1, 0, 4, 0, 0, 1, 0, 0}, 2};
   const Clusters found = cosine_k_means(rows.view(), Indices{0, 1, 2}, 1);
   EXPECT_EQ(found.labels, (Indices{0, 0, 2, 0}));

@@ -36,7 +36,7 @@ Ints steps_of(const std::string& spec, int steps, int first) {
 
 // Section 8: re-selections for n_d = 32 and 100 outputs; the first 16 are dense.  With first=0 the
 // first list is there before the first step.
-TEST(LoopServeDecode, SelectsWhenItShould) {
+TEST(LoopServeDecode, SelectsAtTheTriggers) {
   EXPECT_EQ(steps_of("loopserve-decode:budget=64,n_d=32", 100, 16), (Ints{16, 48, 80}));
   EXPECT_EQ(steps_of("loopserve-decode:budget=64,n_d=16", 64, 16), (Ints{16, 32, 48}));
   EXPECT_EQ(steps_of("loopserve-decode:budget=64,n_d=16,first=0", 64, 0), (Ints{1, 16, 32, 48}));
@@ -146,7 +146,7 @@ TEST(LoopServeDecode, FirstZeroSelectsAtThePromptsEnd) {
 }
 
 // A cache that loses a token at each step holds others at the slots that were chosen.
-TEST(LoopServeDecode, SelectsAnewWhenTokensWereEvicted) {
+TEST(LoopServeDecode, SelectsAgainAfterEvictions) {
   const Policies p = Method::parse("loopserve-decode:budget=80,n_d=16").make();
   Layer prompt(2, 3, 64, 300, 300, 17);
   p.selection->after_prefill(prompt.view());
@@ -162,7 +162,7 @@ TEST(LoopServeDecode, SelectsAnewWhenTokensWereEvicted) {
   }
 }
 
-TEST(LoopServeDecode, ReadsWhatOthersEvictWhileDecoding) {
+TEST(LoopServeDecode, FollowsEvictionsWhileDecoding) {
   Machine machine("llama3");
   for (const char* eviction :
        {"streamingllm:budget=24", "streamingllm:budget=24,pos=shift", "tova:budget=24",
@@ -179,7 +179,7 @@ TEST(LoopServeDecode, ReadsWhatOthersEvictWhileDecoding) {
 }
 
 // Keys and values in host memory, before and after the first selection: the same bits.
-TEST(LoopServeDecode, GoesOnFromTheHostWhenItSelects) {
+TEST(LoopServeDecode, GivesTheSameFromHostMemory) {
   Machine machine("llama3");
   for (const char* gran : {"query_head", "kv_head"}) {
     const std::string spec = fmt::format("loopserve-decode:budget=12,first=3,n_d=2,gran={}", gran);

@@ -129,7 +129,7 @@ TEST(LoopServePrefill, EqualsItsMask) {
   }
 }
 
-TEST(LoopServePrefill, TheBoundIsAnAblation) {
+TEST(LoopServePrefill, BoundSelectsDifferentLines) {
   Layer layer(1, 2, 32, 300, 60, 17);
   const auto exact = plan("loopserve-prefill:alpha=0.8", layer),
              bound = plan("loopserve-prefill:alpha=0.8,overlap=bound", layer);
@@ -139,7 +139,7 @@ TEST(LoopServePrefill, TheBoundIsAnAblation) {
   }
 }
 
-TEST(LoopServePrefill, GoesOnFromEarlierTurnsAndTheirAnswers) {
+TEST(LoopServePrefill, ContinuesAfterEarlierTurnsAndAnswers) {
   const Policies p = Method::parse("loopserve").make(),
                  kept = Method::parse("loopserve:recompute_answer=false").make();
   EXPECT_TRUE(p.prefill->reuses_cached_prompt());

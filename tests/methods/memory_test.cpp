@@ -134,13 +134,13 @@ TEST_F(MemoryUse, EvictionAndSelectionAreLinear) {
 }
 
 // Also where rows see what comes later, so that the prompt is one pass.
-TEST_F(MemoryUse, SeeingAheadIsLinear) {
+TEST_F(MemoryUse, NonCausalPromptsAreLinear) {
   if (!kLimitWorks) GTEST_SKIP() << "sanitizers reserve more address space than the limit";
   EXPECT_EXIT(run_in_limits(config_, {"h2o:mask=corner"}), testing::ExitedWithCode(0), "");
 }
 
 // The limit bites: an n x n matrix would be refused.
-TEST_F(MemoryUse, TheLimitIsOne) {
+TEST_F(MemoryUse, LimitRejectsASquareMatrix) {
   if (!kLimitWorks) GTEST_SKIP() << "sanitizers reserve more address space than the limit";
   EXPECT_EXIT(make_square(), testing::ExitedWithCode(0), "");
 }

@@ -123,7 +123,7 @@ TEST(Method, BadSpecsAreRefusedWithWhatWasExpected) {
 }
 
 // Settings that do not go together are told with their place, too, and files that are missing.
-TEST(Method, WhatAMethodRefusesHasAPlace) {
+TEST(Method, ErrorsNameThePlaceOfTheMethod) {
   EXPECT_TRUE(message_of("snapkv:budget=16").starts_with("method: snapkv: found a budget of 16"))
       << message_of("snapkv:budget=16");
   const Json json = parse_json(

@@ -238,7 +238,7 @@ TEST(PatternSearch, PlantedHeadsGetTheirPatterns) {
 }
 
 // All sizes cover a short prompt: the first candidate wins, and nothing is lost.
-TEST(PatternSearch, TheFirstOfEqualsWins) {
+TEST(PatternSearch, TiesGoToTheFirstCandidate) {
   Layer layer(1, 1, 16, 700, 700, 5);
   const auto candidates = pattern_candidates(PatternObjective::kRecall);
   const FoundPatterns found = search(layer, {.first_row = 500, .candidates = candidates});
@@ -273,7 +273,7 @@ TEST(PatternSearch, Candidates) {
 }
 
 // What the search writes is what `minference` reads.
-TEST(PatternSearch, FilesComeBack) {
+TEST(PatternSearch, FilesRoundTrip) {
   const FoundPatterns found = {
       {{{Kind::kStream, 100, 800}, 0.75}, {{Kind::kVerticalSlash, 500, 700}, 1}},
       {{{Kind::kBlockSparse, 1000, 6096}, 0.5}, {{Kind::kVerticalSlash, 3500, 100}, 0.25}}};

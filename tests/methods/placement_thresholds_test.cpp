@@ -40,7 +40,7 @@ TEST(PlacementThresholds, AreThoseOfTheWorkedExample) {
             (Tokens{20085, 20629, 21204, 25485, 34998, 121215, 145356}));
 }
 
-TEST(PlacementThresholds, OfTwoLayers) {
+TEST(PlacementThresholds, HandlesTwoLayers) {
   PlacementMemory m{.bytes = 800, .layers = 2, .kv_heads = 1, .head_dim = 1, .budget = 10};
   EXPECT_EQ(placement_thresholds(m), (Tokens{50, 63, 90}));
   m.formula = Formula::kPrinted;
@@ -57,7 +57,7 @@ TEST(PlacementThresholds, OfTwoLayers) {
   EXPECT_EQ(placement_thresholds(m), (Tokens{0, 0, 0}));
 }
 
-TEST(PlacementThresholds, LayersLeaveWhenTheLengthReachesThem) {
+TEST(PlacementThresholds, LayersAreOffloadedAtTheirThresholds) {
   const Tokens thresholds = {50, 63, 90};
   for (const auto& [tokens, layers] :
        {std::pair(1, 0), std::pair(49, 0), std::pair(50, 1), std::pair(62, 1), std::pair(63, 2),

@@ -119,7 +119,7 @@ LayerView view_of_first(Step& step, std::vector<KvHeadCache>& sets, int n) {
 
 // A cache that goes on: the second prompt's tokens get codes by the books of the first, or a book
 // of their own; what stands before is as it was.
-TEST(PqCache, GoesOnInLaterTurns) {
+TEST(PqCache, ContinuesInLaterTurns) {
   constexpr int kFirst = 300, kAnswered = 310, n = 600;
   Step step(n);
   std::vector<KvHeadCache> sets;
@@ -144,7 +144,7 @@ TEST(PqCache, GoesOnInLaterTurns) {
 }
 
 // Codes of several books: each token's are those of its book, its score their sum.
-TEST(PqCache, ScoresByTheBookOfEachTurn) {
+TEST(PqCache, ScoresByTheCodebookOfEachTurn) {
   constexpr int kFirst = 200, n = 400, kParts = 2, kBits = 3;
   Step step(n);
   std::vector<KvHeadCache> sets;

@@ -178,7 +178,7 @@ TEST(Quest, FirstLayersReadEverything) {
 }
 
 // Bounds of the prompt are computed once for all budgets; a fork computes those of its answer.
-TEST(Quest, SharesWhatThePromptHas) {
+TEST(Quest, SharesThePromptsIndex) {
   Steps layer(2, 2, 16, 165, 190, 5);
   const auto one = layer.policy("quest:budget=48");
   for (KvHeadCache& set : layer.sets) {  // which nobody reads again
@@ -229,7 +229,7 @@ TEST(Quest, GivesTheSameFromHostMemory) {
 }
 
 // Tokens that leave the cache while it decodes leave their pages.
-TEST(Quest, FollowsAnEvictionThatGoesOn) {
+TEST(Quest, FollowsEvictionsWhileDecoding) {
   Steps layer(2, 2, 16, 100, 112, 5);
   const std::string spec = "quest:budget=24,page=4";
   const auto policy = layer.policy(spec);
@@ -252,7 +252,7 @@ TEST(Quest, FollowsAnEvictionThatGoesOn) {
   for (int token : test::made_up_tokens(20, 2)) ASSERT_TRUE(test::all_finite(c.answer(token)));
 }
 
-TEST(Quest, GoesOnFromATruncatedAnswer) {
+TEST(Quest, ContinuesAfterTruncation) {
   Machine machine("llama3");
   Conversation c(machine.engine, Method::parse("quest:budget=24,page=4,dense_layers=0").make());
   const std::vector<int> prompt = test::made_up_tokens(150, 1);

@@ -149,7 +149,7 @@ void expect_probabilities_near(const std::vector<float>& got, const float* want,
     ASSERT_NEAR(std::exp(got[i]), want[i], 2e-5) << what << " " << i;
 }
 
-TEST(RetrievalHead, WeighsAsPyTorchDoes) {
+TEST(RetrievalHead, WeightsEqualPyTorchs) {
   for (const auto& [folder, heads] : {std::pair("midlayer", 4), std::pair("layers", 3)}) {
     for (const bool previous : {false, true}) {
       const std::vector<float> want =
@@ -178,7 +178,7 @@ TEST(RetrievalHead, WeighsAsPyTorchDoes) {
   }
 }
 
-TEST(RetrievalHead, GoesOnAfterTokensWereTakenBack) {
+TEST(RetrievalHead, ContinuesAfterTruncation) {
   DraftOfNoModel head("midlayer", false), other("midlayer", false);
   head.read(kDraftTokens - 1, 16);
   head.truncate(20);
@@ -198,7 +198,7 @@ TEST(RetrievalHead, GoesOnAfterTokensWereTakenBack) {
 }
 
 // Four query heads: one for each list, or the greatest of several, or one for several lists.
-TEST(RetrievalHead, AListTakesTheGreatestOfItsShare) {
+TEST(RetrievalHead, ListTakesTheMaximumOfItsHeads) {
   for (const bool previous : {false, true}) {
     const auto weights = [&](int lists) {
       DraftOfNoModel head("midlayer", previous);
@@ -260,7 +260,7 @@ class DraftFiles {
   test::TemporaryDirectory directory_;
 };
 
-TEST(DraftCheckpoint, RefusesWhatItCannotRead) {
+TEST(DraftCheckpoint, RejectsInvalidCheckpoints) {
   const auto expect = [](const std::string& message, const std::string& part) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };

@@ -55,7 +55,7 @@ TEST(RoundChoice, WorkedExamples) {
 }
 
 // No candidate of at most ten can be three deviations above the mean.
-TEST(RoundChoice, TheBestOneIsReadWhereNoneQualifies) {
+TEST(RoundChoice, BestRoundIsReadIfNoneQualifies) {
   std::vector<double> ten(10, 0);
   ten[3] = 1;
   EXPECT_EQ(chosen_rounds(ten, RoundRule::kAdaptive), (Ints{3}));
@@ -296,7 +296,7 @@ std::vector<Logits> replies(Engine& engine, const std::string& spec,
   return replies(c, turns);
 }
 
-TEST(Round, IsWhatItsStepsSay) {
+TEST(Round, EqualsAPlainReference) {
   Machine machine("llama3");
   PlainDecoder decoder((kModels / "llama3").string());
   decoder.config.layers = machine.model.config().layers;
@@ -363,7 +363,7 @@ TEST(Round, ReadingAllIsFullAttention) {
 
 // A dialogue that is prefilled again, answers and all, is read as it was: each part chooses, or
 // reads, as in its turn.
-TEST(Round, AReplayedDialogueIsTheSame) {
+TEST(Round, ReplayedDialogueHasTheSameResults) {
   Machine machine("llama3");
   const std::vector<TurnTokens> turns = made_up_turns(6);
   for (const char* spec : {"round:lw=1", "round:lw=2,strategy=mean,granularity=token",
@@ -397,7 +397,7 @@ TEST(Round, AReplayedDialogueIsTheSame) {
 }
 
 // Dialogues that share a prefill go on as if each were alone.
-TEST(Round, ForksOfASharedPrefixGoOn) {
+TEST(Round, ForksOfASharedPrefixContinue) {
   Machine machine("llama3");
   const std::vector<TurnTokens> turns = made_up_turns(5);
   const auto policies = [] { return Method::parse("round:lw=1").make(); };
@@ -497,7 +497,7 @@ void expect_host_as_device(Machine& machine, int lw, const std::string& settings
   }
 }
 
-TEST(Round, TheHostHasWhatIsNotRead) {
+TEST(Round, HostKeepsUnreadTokens) {
   Machine machine("llama3");
   expect_host_as_device(machine, 1, ",overlap=true,strategy=mean");
   if (is_emulated()) return;
@@ -511,7 +511,7 @@ TEST(Round, TheHostHasWhatIsNotRead) {
 }
 
 // A question that is prefilled in chunks has chosen when its last row has.
-TEST(Round, ChunksOfAnySizeGiveTheSame) {
+TEST(Round, ResultsDoNotDependOnChunks) {
   for (const char* model : {"llama3", "qwen2-yarn"}) {
     Machine machine(model);
     const std::vector<TurnTokens> turns = made_up_turns(is_emulated() ? 4 : 7);
@@ -542,7 +542,7 @@ TEST(Round, ChunksOfAnySizeGiveTheSame) {
 }
 
 // One submission for each chosen round, or one for each of them and layer.
-TEST(Round, RoundsComeOneByOne) {
+TEST(Round, RoundsAreTransferredSeparately) {
   if (is_emulated()) GTEST_SKIP() << "its models have one upper layer";
   Machine machine("llama3");
   const std::vector<TurnTokens> turns = made_up_turns(7);
@@ -567,7 +567,7 @@ TEST(Round, RoundsComeOneByOne) {
 
 // Of each turn's rounds one is read.  The others are dropped when the next turn begins, so that it
 // chooses between that one and the round just ended.
-TEST(Round, DropsWhatNoTurnHasChosen) {
+TEST(Round, DropsUnselectedRounds) {
   Machine machine("llama3");
   const int layers = machine.engine.shape().layers;
   Conversation device(machine.engine,
@@ -597,7 +597,7 @@ TEST(Round, DropsWhatNoTurnHasChosen) {
 
 // Without the lower layers' earlier rounds a turn begins with their copies: the same bits, and
 // beside what is chosen all tokens but the first one cross the link.
-TEST(Round, ColdRoundsComeWithTheTurn) {
+TEST(Round, ColdRoundsAreTransferredWithTheTurn) {
   Machine machine("llama3");
   const int layers = machine.engine.shape().layers;
   for (const std::string settings : {"", ",overlap=true,strategy=mean"}) {
@@ -621,7 +621,7 @@ TEST(Round, ColdRoundsComeWithTheTurn) {
 }
 
 // Forks in mid-answer, and answers that begin anew.
-TEST(Round, ForksHoldWhatIsTheirs) {
+TEST(Round, ForksAreIndependent) {
   Machine machine("llama3");
   const std::vector<TurnTokens> turns = made_up_turns(6);
   const auto begun = [&](const char* spec) {
@@ -681,7 +681,7 @@ TEST(Round, ADialogueOfFortyRoundsStaysWithinTheDevice) {
 }
 
 // A cache that no prefill has filled: the last rows of the prompt choose.
-TEST(Round, AFilledCacheChoosesToo) {
+TEST(Round, FilledCachesSelectRounds) {
   Machine machine("llama3");
   std::vector<Span> spans;
   for (int t = 0; t < 20; ++t) spans.push_back({SpanKind::kQuestion, t, 50 * t, 50 * (t + 1)});

@@ -18,7 +18,7 @@ int first_row(const std::string& scorer, int n) {
 }
 
 // Without a floor, head h keeps its members of the layer's H (B - w) best tokens.
-TEST(AdaKv, SharesOutTheJointTopOfAnyScores) {
+TEST(AdaKv, DividesTheJointTopKOfAnyScores) {
   for (const char* scorer : {"snapkv", "h2o", "tova"}) {
     for (const auto& [group, per_head] : {std::pair(1, false), {4, false}, {4, true}}) {
       for (int n : {63, 64, 65, 300}) {
@@ -52,7 +52,7 @@ TEST(AdaKv, SharesOutTheJointTopOfAnyScores) {
 }
 
 // With a floor of everything it is the scorer's own method, for each head by itself.
-TEST(AdaKv, AFloorOfEverythingIsTheScorersMethod) {
+TEST(AdaKv, FloorOfOneEqualsTheScorersMethod) {
   Layer layer(4, 2, 64, 300, 300, 9);
   const std::string ada = "adakv:budget=64,window=8,floor_alpha=1,gqa_agg=sum,scorer=";
   EXPECT_EQ(kept(ada + "snapkv", layer), kept("snapkv:budget=64,window=8,gqa_agg=sum", layer));
@@ -64,7 +64,7 @@ TEST(AdaKv, AFloorOfEverythingIsTheScorersMethod) {
 }
 
 // What a scorer does not read is not computed: the window pass of SnapKV, the second pass of H2O.
-TEST(AdaKv, AsksOnlyForItsScorersStatistics) {
+TEST(AdaKv, RequestsOnlyItsScorersStatistics) {
   const auto policy = [](const char* scorer) {
     return Method::parse(fmt::format("adakv:window=8,scorer={}", scorer)).make();
   };

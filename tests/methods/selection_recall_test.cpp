@@ -9,7 +9,7 @@ namespace turnbench {
 namespace {
 
 // What a head attends to most, found one by one in double precision.
-TEST(SelectionRecall, IsTheShareOfTheBest) {
+TEST(SelectionRecall, IsTheShareOfTheBestTokens) {
   constexpr int n = 60, k = 10, kSets = 2, kGroup = 2;
   test::Layer layer(kSets, kGroup, 8, n, 1, 3);
   std::vector<std::vector<std::int32_t>> best, first;

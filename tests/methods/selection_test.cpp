@@ -128,7 +128,7 @@ TEST(Oracle, SumsProbabilitiesOverTheGroup) {
             (std::vector<Ints>{{0, 3}, {1, 3}}));
 }
 
-TEST(Oracle, SmallPromptsAreReadWhole) {
+TEST(Oracle, SmallPromptsAreReadCompletely) {
   Layer layer(2, 2, 16, 40, 1, 3);
   layer.prompt_tokens = 39;
   const Policies p = Method::parse("oracle").make();

@@ -271,7 +271,7 @@ TEST(ShadowKv, OutliersOfItsClasses) {
 }
 
 // Keys that are equal have a cosine of 1: such a chunk is no outlier while others differ.
-TEST(ShadowKv, EqualKeysAreNoOutlier) {
+TEST(ShadowKv, EqualKeysAreNoOutliers) {
   RopeLayer layer(1, 1, 8, 400, 7);
   for (int j = 80; j < 88; ++j) {
     test::write_rows(layer.cached[0], j, layer.key(0, 80), nullptr, nullptr);
@@ -334,7 +334,7 @@ std::vector<float> uneven(std::int64_t rows, std::int64_t columns) {
 }
 
 // Singular values are those of a full SVD, and what is left out has the norm of the others.
-TEST(LowRankKeys, FactorsAreThoseOfASvd) {
+TEST(LowRankKeys, FactorsEqualAnSvd) {
   using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   for (const std::int64_t rows : {20, 300}) {
     constexpr std::int64_t kColumns = 32;
@@ -364,7 +364,7 @@ TEST(LowRankKeys, FactorsAreThoseOfASvd) {
   }
 }
 
-TEST(LowRankKeys, LesserRanksAndNoKeys) {
+TEST(LowRankKeys, HandlesLowerRanksAndNoKeys) {
   // Rank 3 of 8 columns, and nothing but zeros.
   std::vector<float> x(static_cast<std::size_t>(50 * 8));
   const std::vector<float> a = normal(150, 1), b = normal(24, 2);
@@ -672,7 +672,7 @@ TEST(ShadowKv, FetchesTheValuesOfMissingChunks) {
   EXPECT_GT(hits, 0);
 }
 
-TEST(ShadowKv, RefusesWhatItDoesNotGoWith) {
+TEST(ShadowKv, RejectsInvalidCombinations) {
   Machine machine("llama3");
   const auto turn = [&](const std::string& spec) {
     Conversation c(machine.engine, Method::parse(spec).make());

@@ -61,7 +61,7 @@ void step(Engine& engine, std::vector<GreedyCase>& cases) {
   for (std::size_t i = 0; i < cases.size(); ++i) cases[i].tokens.push_back(argmax(logits[i]));
 }
 
-TEST(RealModel, AnswersAsItsPeersDo) {
+TEST(RealModel, GreedyTokensEqualTransformers) {
   if (!path_exists(kRealModel + "/model.safetensors"))
     GTEST_SKIP() << "no models/smollm2: make smollm2 makes it";
   if (test::is_emulated()) GTEST_SKIP() << "takes too long on emulated kernels";

@@ -59,7 +59,7 @@ std::vector<float> floats_at(Backend& backend, const float* data, std::int64_t c
   return out;
 }
 
-TEST(SparQ, IsWhatItsStepsSay) {
+TEST(SparQ, EqualsAPlainReference) {
   constexpr int kPrompt = 300, kSteps = 5, kDim = 24;
   for (const int group : {1, 4}) {
     for (const int r : {1, 5, 24, 100}) {
@@ -225,7 +225,7 @@ TEST(SparQ, BlendsByDefaultWithoutGroups) {
 }
 
 // What the prompt has is computed once for all budgets; a fork computes that of its answer.
-TEST(SparQ, SharesWhatThePromptHas) {
+TEST(SparQ, SharesThePromptsIndex) {
   Steps layer(2, 2, 16, 165, 190, 5);
   const auto one = layer.policy("sparq:budget=48,r=4,mean_v=on");
   for (KvHeadCache& set : layer.sets) {  // which nobody reads again
@@ -286,7 +286,7 @@ TEST(SparQ, GivesTheSameFromHostMemory) {
 }
 
 // Tokens that leave the cache while it decodes take their keys and values with them.
-TEST(SparQ, FollowsAnEvictionThatGoesOn) {
+TEST(SparQ, FollowsEvictionsWhileDecoding) {
   Steps layer(2, 2, 16, 100, 112, 5);
   const std::string spec = "sparq:budget=40,r=4,mean_v=on";
   const auto policy = layer.policy(spec);
@@ -307,7 +307,7 @@ TEST(SparQ, FollowsAnEvictionThatGoesOn) {
   }
 }
 
-TEST(SparQ, GoesOnFromATruncatedAnswer) {
+TEST(SparQ, ContinuesAfterTruncation) {
   Machine machine("llama3");
   Conversation c(machine.engine, Method::parse("sparq:budget=24,r=4,mean_v=on").make());
   c.turn(test::made_up_tokens(150, 1));
@@ -321,7 +321,7 @@ TEST(SparQ, GoesOnFromATruncatedAnswer) {
 }
 
 // Beside a sequence that reads the same: its attention is blended, the other's is not touched.
-TEST(SparQ, BlendsItsOwnAttentionAlone) {
+TEST(SparQ, BlendsOnlyItsOwnAttention) {
   struct BlendAll : SelectionPolicy {
     explicit BlendAll(std::vector<float> weights) : weights(std::move(weights)) {}
     std::unique_ptr<SelectionPolicy> clone() const override { return nullptr; }

@@ -45,7 +45,7 @@ TEST(SpeContextSelf, TakesTheGreatestOfAGroupAfterTheSoftmax) {
   EXPECT_EQ(read("budget=3,sinks=2"), (Lists{{0, 1, 3}})) << "token 1 is read, whatever it weighs";
 }
 
-TEST(SpeContextSelf, ChoosesAsAPlainReferenceDoes) {
+TEST(SpeContextSelf, SelectsLikeAPlainReference) {
   for (const int group : {1, 4}) {
     test::Layer layer(2, group, 32, 300, 1, 3);
     for (const bool batch : {false, true}) {
@@ -100,7 +100,7 @@ TEST(SpeContextSelf, AllLaterLayersReadTheSame) {
 }
 
 // -1 is a quarter of the layers, rounded up, but at most the last one.
-TEST(SpeContextSelf, LayersUpToTheOneThatChoosesStayOnTheDevice) {
+TEST(SpeContextSelf, LayersUpToTheSelectingOneStayOnTheDevice) {
   const auto everything = [](int layers, int layer, const std::string& settings) {
     const Policies p = Method::parse("specontext-self:budget=64" + settings).make();
     return p.selection
@@ -127,7 +127,7 @@ TEST(SpeContextSelf, LayersUpToTheOneThatChoosesStayOnTheDevice) {
   }
 }
 
-TEST(SpeContextSelf, IsFullAttentionWithinItsBudget) {
+TEST(SpeContextSelf, EqualsFullAttentionWithinItsBudget) {
   test::Machine machine("llama3");
   const int steps = steps_of_self_test();
   const auto full = test::answers(machine, "full", kSelfPrompt, steps);
@@ -162,7 +162,7 @@ struct GreatestOfGroup : SelectionPolicy {
 };
 
 // In a model of one layer there is nobody to share with.
-TEST(SpeContextSelf, IsTheOracleInAModelOfOneLayer) {
+TEST(SpeContextSelf, EqualsTheOracleInAModelOfOneLayer) {
   const int steps = steps_of_self_test();
   for (const char* name : {"llama2", "llama3"}) {
     const std::unique_ptr<Backend> backend = test::make_backend(2);
@@ -182,7 +182,7 @@ TEST(SpeContextSelf, IsTheOracleInAModelOfOneLayer) {
 }
 
 // A step loads what the last one did not read, but for the current token, whose row the device has.
-TEST(SpeContextSelf, LoadsWhatThePreviousStepDidNotRead) {
+TEST(SpeContextSelf, LoadsTokensThatThePreviousStepDidNotRead) {
   test::Machine machine("llama3");
   const int steps = steps_of_self_test();
   Watched host(machine, "specontext-self:budget=24,d=0");
@@ -195,7 +195,7 @@ TEST(SpeContextSelf, LoadsWhatThePreviousStepDidNotRead) {
 
 // Beside an eviction a layer reads what it has kept of the tokens chosen, also where each query
 // head has kept tokens of its own.
-TEST(SpeContextSelf, GoesWithEviction) {
+TEST(SpeContextSelf, CombinesWithEviction) {
   test::Machine machine("llama3");
   const int steps = steps_of_self_test();
   for (const char* eviction :

@@ -46,7 +46,7 @@ std::vector<std::string> draft_heads() {
   return out;
 }
 
-TEST(StepTokens, TheCurrentTokenIsOneOfTheBudget) {
+TEST(StepTokens, BudgetIncludesTheCurrentToken) {
   const std::vector<std::vector<float>> rows = {{.1f, .4f, .4f, 0, .05f}, {.2f, .1f, .9f}};
   const auto backend = test::make_backend(2);
   std::vector<Buffer> buffers;
@@ -93,7 +93,7 @@ TEST(SpeContext, AllLayersReadTheSame) {
 }
 
 // What is chosen is what a head says that saw the same tokens, whatever else happened.
-TEST(SpeContext, ReadsWhatTheHeadWeighsMost) {
+TEST(SpeContext, ReadsTheTokensWithTheLargestWeights) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test(), kv_heads = machine.engine.shape().kv_heads;
   Watched c(machine, "specontext:budget=24,head=" + kDraftFolder + "midlayer");
@@ -134,7 +134,7 @@ TEST(SpeContext, ReadsWhatTheHeadWeighsMost) {
   }
 }
 
-TEST(SpeContext, IsFullAttentionWithinItsBudget) {
+TEST(SpeContext, EqualsFullAttentionWithinItsBudget) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test();
   const auto full = test::answers(machine, "full", kSharedPrompt, steps);
@@ -149,7 +149,7 @@ TEST(SpeContext, IsFullAttentionWithinItsBudget) {
 
 // With all layers in host memory, each loads what the last step did not read, in the first step all
 // but the current token.
-TEST(SpeContext, LoadsWhatThePreviousStepDidNotRead) {
+TEST(SpeContext, LoadsTokensThatThePreviousStepDidNotRead) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test();
   for (const std::string& head : draft_heads()) {
@@ -164,7 +164,7 @@ TEST(SpeContext, LoadsWhatThePreviousStepDidNotRead) {
 
 // The paper's ablation: without elastic loading a step brings all that it reads, and without copies
 // that run ahead nothing else changes.
-TEST(SpeContext, WithoutElasticLoadingAllIsLoaded) {
+TEST(SpeContext, LoadsAllTokensWithoutElasticLoading) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test();
   const std::string spec = "specontext:budget=24";
@@ -187,7 +187,7 @@ TEST(SpeContext, WithoutElasticLoadingAllIsLoaded) {
 }
 
 // All KV heads share the blocks that a step loads on demand, and each may read others.
-TEST(SpeContext, DemandRulesHaveRoomForAllThatAStepLoads) {
+TEST(SpeContext, DemandRulesHaveRoomForAllLoadsOfAStep) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test(), kv_heads = machine.engine.shape().kv_heads;
   const std::string spec = "specontext:budget=24";
@@ -197,20 +197,19 @@ TEST(SpeContext, DemandRulesHaveRoomForAllThatAStepLoads) {
     EXPECT_TRUE(test::answers(machine, demand, kSharedPrompt, steps) == want);
     EXPECT_TRUE(test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads),
                               kSharedPrompt, steps) == want);
-    EXPECT_EQ(
-        test::message_of([&] {
-          test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads - 1),
-                        kSharedPrompt, 1);
-        }),
-        fmt::format("specontext: cache_tokens: found {} with a cache_rule that first loads "
-                    "all that a step reads, expected 0 (as many as that takes) or at least {}",
-                    24 * kv_heads - 1, 24 * kv_heads));
+    EXPECT_EQ(test::message_of([&] {
+                test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads - 1),
+                              kSharedPrompt, 1);
+              }),
+              fmt::format("specontext: cache_tokens: found {} with a cache_rule that loads all "
+                          "tokens of a step, expected 0 (as many as needed) or at least {}",
+                          24 * kv_heads - 1, 24 * kv_heads));
   }
 }
 
 // Layers leave the device from the last one, when the tokens with the step's own are as many as
 // their thresholds say (algorithm 2).
-TEST(SpeContext, LayersLeaveTheDeviceAsTokensGrow) {
+TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
   if (test::is_emulated()) GTEST_SKIP() << "a model of two layers";
   test::Machine machine("llama3");
   const ModelShape& shape = machine.engine.shape();
@@ -306,7 +305,7 @@ TEST(SpeContext, KeepsItsStateFromTurnToTurn) {
   }
 }
 
-TEST(SpeContext, GoesWithEviction) {
+TEST(SpeContext, CombinesWithEviction) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test();
   for (const char* eviction : {"snapkv:budget=60,window=4", "adakv:budget=60,window=4",
@@ -326,7 +325,7 @@ TEST(SpeContext, GoesWithEviction) {
 }
 
 // The usual layers of hidden states are the same ones in a model of three.
-TEST(SpeContext, RefusesADraftOfAnotherModel) {
+TEST(SpeContext, RejectsADraftOfAnotherModel) {
   test::Machine machine("llama3"), other("qwen2");
   EXPECT_NE(test::message_of([&] {
               test::answers(machine,

@@ -53,7 +53,7 @@ Words random_words(Random& random, std::size_t length, std::size_t vocabulary) {
   return out;
 }
 
-TEST(Lcs, LengthIsThatOfThePlainTable) {
+TEST(Lcs, LengthEqualsThePlainAlgorithm) {
   Random random(1);
   for (int trial = 0; trial < 500; ++trial) {
     const std::size_t vocabulary = 1 + random.below(30);
@@ -68,7 +68,7 @@ TEST(Lcs, LengthIsThatOfThePlainTable) {
   }
 }
 
-TEST(Lcs, SideBySideSequencesWalkAsEachAlone) {
+TEST(Lcs, SequencesInParallelEqualEachAlone) {
   Random random(2);
   for (int trial = 0; trial < 300; ++trial) {
     const std::size_t vocabulary = 1 + random.below(20);

@@ -35,14 +35,14 @@ TEST(Metric, UnknownNamesAreRefusedWithTheNearest) {
   EXPECT_THROW(find_metric(std::string(100'000, 'x'), "x"), Error);
 }
 
-TEST(Metric, TheBestReferenceCounts) {
+TEST(Metric, UsesTheBestReference) {
   const std::vector<std::string> references = {"London", "Paris", "Rome"}, none;
   const Metric& qa_f1 = find_metric("qa_f1", "test");
   EXPECT_EQ(qa_f1.score({"paris", references, none}), 1.0);
   EXPECT_EQ(qa_f1.score({"paris", none, none}), 0.0);
 }
 
-TEST(Metric, ComplaintsNameTheMetric) {
+TEST(Metric, ErrorsNameTheMetric) {
   const std::vector<std::string> references = {"no number"}, none;
   try {
     find_metric("retrieval", "test").score({"1", references, none});

@@ -18,7 +18,7 @@ TEST(Postprocess, FirstLineDropsNewlinesButNotSpaces) {
   EXPECT_EQ(apply("first_line", "\n\n"), "");
 }
 
-TEST(Postprocess, LastValueIsWhatStandsBehindTheLastIs) {
+TEST(Postprocess, LastValueIsTheTextAfterTheLastIs) {
   EXPECT_EQ(apply("last_value", "the color of alice is red blue."), "red blue");
   EXPECT_EQ(apply("last_value", "it is what it is  so. "), "so");
   EXPECT_EQ(apply("last_value", "red blue."), "red blue.");
@@ -26,7 +26,7 @@ TEST(Postprocess, LastValueIsWhatStandsBehindTheLastIs) {
   EXPECT_EQ(apply("last_value", "the color is "), "");
 }
 
-TEST(Postprocess, AllValuesAreThoseOfTheClauses) {
+TEST(Postprocess, AllValuesJoinsTheValuesOfClauses) {
   EXPECT_EQ(apply("all_values", "the color of alice is red, the size of bob is big small."),
             "red big small");
   EXPECT_EQ(apply("all_values", "red,, x is y. "), "red y");

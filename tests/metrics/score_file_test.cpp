@@ -99,7 +99,7 @@ TEST_F(ScoreFile, LabelsMayBeNumbersAndNestedLists) {
   EXPECT_EQ(score("{\"prediction\": \"8\", \"label\": 8.0}", {.metric = "scbench_mf"}).mean, 100);
 }
 
-TEST_F(ScoreFile, RemarksReachTheReport) {
+TEST_F(ScoreFile, ReportsRemarks) {
   std::string long_text;
   for (int i = 0; i < 1000; ++i) long_text += fmt::format("w{} ", i);
   const FileScores scores =

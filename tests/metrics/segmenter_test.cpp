@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 const fs::path kMadeUp = TURNBENCH_SOURCE_DIR "/tests/data/metrics/jieba";
 
-TEST(Segmenter, WordsTogetherAreTheText) {
+TEST(Segmenter, WordsConcatenateToTheText) {
   const Segmenter segmenter = Segmenter::from_jieba(kMadeUp);
   for (const std::string text :
        {"", "北京大学生活，AT&T 12.5%\r\n\r龘靐", "\xFF中\x80国", "a.b c", "🙂🙂"}) {
@@ -78,7 +78,7 @@ TEST_F(BrokenJieba, EmissionKeysAreSingleCharacters) {
             "finalseg/prob_emit.py:");
 }
 
-TEST(Segmenter, MetricsOfChineseWordsRefuseToWorkWithoutOne) {
+TEST(Segmenter, ChineseMetricsRequireADictionary) {
   const std::vector<std::string> references = {"中国"}, classes;
   for (const char* name : {"qa_f1_zh", "rouge_zh"}) {
     try {

@@ -276,7 +276,7 @@ TEST_P(Reference, Redundancy) {
 }
 
 // The histogram is of what the method keeps: with its blocks put together, the very same tokens.
-TEST_P(Reference, BlockSizesAreSaBlocksOwn) {
+TEST_P(Reference, BlockSizesEqualSaBlocks) {
   Shown s = shown();
   s.text = [](int token) {
     return std::string(token % 7 == 6 ? " x." : token % 11 == 5 ? "," : " y");

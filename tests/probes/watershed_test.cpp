@@ -42,14 +42,14 @@ TEST(Watershed, RulesDiffer) {
   EXPECT_EQ(found({1, .2, .2, .3}, WatershedRule::kMinimum), 2);
 }
 
-TEST(Watershed, SharesHaveAFloor) {
+TEST(Watershed, SharesHaveALowerBound) {
   EXPECT_EQ(kl_divergence(std::vector{.5, .5}, std::vector{.5, .5}), 0);
   const double floor = 1e-6 / (1 + 1e-6), rest = 1 / (1 + 1e-6);
   EXPECT_NEAR(kl_divergence(std::vector{1., 0.}, std::vector{0., 1.}),
               rest * std::log(rest / floor) + floor * std::log(floor / rest), 1e-12);
 }
 
-TEST(Watershed, RoundsAreTurnsWithoutWhatStandsBeforeAll) {
+TEST(Watershed, RoundsExcludeTextBeforeTheFirstTurn) {
   using Kind = SpanKind;
   const std::vector<Span> spans = {
       {Kind::kMarkup, 0, 0, 3},   {Kind::kQuestion, 0, 3, 5},   {Kind::kCue, 0, 5, 6},

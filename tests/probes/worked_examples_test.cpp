@@ -145,7 +145,7 @@ TEST(Identities, WholeBudgetsAndSingleTokens) {
 }
 
 // What cannot be measured has no value, and says so.
-TEST(Missing, SaysWhy) {
+TEST(Missing, GivesTheReason) {
   Shown silent = Shown::random(1, 1, 1, 30, 0, 1), brief = Shown::random(1, 1, 1, 30, 5, 1);
   for (const char* spec : {"token-overlap", "window-overlap", "block-overlap"})
     EXPECT_NE(measured(spec, silent).missing.find("answer"), std::string::npos) << spec;
@@ -162,7 +162,7 @@ TEST(Missing, SaysWhy) {
   EXPECT_NE(lonely->results()[0].missing, "");
 }
 
-TEST(Spec, RefusesWhatIsWrong) {
+TEST(Spec, RejectsInvalidSpecs) {
   for (const auto& [spec, expected] : std::vector<std::pair<std::string, std::string>>{
            {"covrage", "\"coverage\""},
            {"coverage:etta=1", "\"eta\""},
@@ -189,7 +189,7 @@ TEST(Spec, RefusesWhatIsWrong) {
 }
 
 // A method as a setting stands last, with settings of its own.
-TEST(Spec, AMethodIsASetting) {
+TEST(Spec, AcceptsAMethodAsLastSetting) {
   const ProbeSpec spec =
       ProbeSpec::parse("output-error:phase=prefill,method=minference+snapkv:budget=64,window=8");
   ASSERT_TRUE(spec.method());

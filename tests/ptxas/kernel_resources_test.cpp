@@ -62,7 +62,7 @@ TEST(KernelReport, ListsTheResourcesOfEachKernel) {
   EXPECT_EQ(report.kernels[1].max_threads, 0);
 }
 
-TEST(KernelReport, IncompleteOnesAreRefused) {
+TEST(KernelReport, RejectsIncompleteReports) {
   const std::string sample = kSample;
   EXPECT_EQ(message_of([&] { parse_report(sample.substr(sample.find('\n') + 1), "sample"); }),
             "sample: found no path of an object");
@@ -71,7 +71,7 @@ TEST(KernelReport, IncompleteOnesAreRefused) {
       "sample: found \"the end\" out of order");
 }
 
-TEST(KernelReport, SpillsAreFaultsUnlessTheyAreAllowed) {
+TEST(KernelReport, SpillsAreFaultsUnlessAllowed) {
   const KernelReport report = parse_report(kSample, "sample");
   const std::string spill =
       "sm_80, k<float>: found 24 bytes of stack frame, 40 of spill stores and 48 of spill loads, "

@@ -40,7 +40,7 @@ TEST(CellPairs, HaveEqualLabels) {
                    "B m tova:budget=64 end"}));
 }
 
-TEST(CellPairs, MayDifferInALabelThatEachRunHasOneOf) {
+TEST(CellPairs, MayDifferInALabelThatIsUniqueInEachRun) {
   EXPECT_EQ(names_of(pair_cells({cell("m", "full", "end"), cell("m", "h2o:budget=64", "end")},
                                 {cell("n", "full", "end"), cell("n", "h2o:budget=64", "end")})),
             (Names{"m full end = n full end", "m h2o:budget=64 end = n h2o:budget=64 end"}));

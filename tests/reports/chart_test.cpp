@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-TEST(Chart, DrawsADotAndAnIntervalForWhatIsThere) {
+TEST(Chart, DrawsADotAndAnIntervalForEachValue) {
   DotChart chart;
   chart.title = "a < b & \"c\"";
   chart.series = {"begin", "end"};
@@ -99,7 +99,7 @@ TEST(Chart, TitlesAndNotesAreBrokenIntoLines) {
 }
 
 // Histories are rows of their own, and of datasets all are averaged or none.
-TEST(PositionChart, AveragesOverDatasetsAlone) {
+TEST(PositionChart, AveragesOnlyOverDatasets) {
   test::HandMadeStore hand;
   for (const Cell& cell : hand.store().cells("hand")) {
     for (const char* id : {"a", "b", "c", "d"}) hand.add(cell.key, id, 1, 1);

@@ -74,7 +74,7 @@ TEST(Comparability, DefaultsOfTheSameNameDiffer) {
             Lines{"window: 32 in snapkv, adakv; 8 in pyramidkv, sablock"});
 }
 
-TEST(Comparability, LabelsStandForPartsOfAFamily) {
+TEST(Comparability, LabelsNamePartsOfAFamily) {
   EXPECT_EQ(Table()
                 .add("snapkv:budget=512")
                 .add("snapkv:budget=512,window=8")
@@ -84,7 +84,7 @@ TEST(Comparability, LabelsStandForPartsOfAFamily) {
 }
 
 // A sweep of one method says by its labels what it varies.
-TEST(Comparability, OfOneFamilyIsWhatLabelsHide) {
+TEST(Comparability, ReportsSettingsThatLabelsOfAFamilyHide) {
   EXPECT_EQ(Table().add("snapkv:budget=64").add("snapkv:budget=128,window=8").lines(), Lines());
   EXPECT_EQ(Table().add("a = snapkv:budget=64").add("b = snapkv:budget=64,window=8").lines(),
             Lines{"window: 32 in a; 8 in b"});
@@ -120,7 +120,7 @@ TEST(Comparability, MethodsWithoutPoolingAreNamed) {
             Lines{"pooling of scores: max in snapkv; none in sablock"});
 }
 
-TEST(Comparability, OtherThingsOfTheSameNameAreNot) {
+TEST(Comparability, DoesNotCompareOtherParametersOfTheSameName) {
   EXPECT_EQ(Table().add("clusterkv:budget=100").add("sentencekv:budget=100").lines("window"),
             Lines());
   EXPECT_EQ(
@@ -134,10 +134,11 @@ TEST(Comparability, OtherThingsOfTheSameNameAreNot) {
 TEST(Comparability, UnitsOfBudgetsAreQuoted) {
   const Lines lines = Table().add("snapkv:budget=64").add("quest:budget=64").lines("budget counts");
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0],
-            "budget counts: \"prompt tokens kept per set, the window included; generated tokens "
-            "come on top\" in snapkv; \"tokens read per query head and step, in whole pages, at "
-            "least three, the last page included\" in quest");
+  EXPECT_EQ(
+      lines[0],
+      "budget counts: \"prompt tokens kept per set, window included; generated tokens "
+      "are not counted\" in snapkv; \"tokens read per query head and step, in whole pages, at "
+      "least three, the last page included\" in quest");
 }
 
 // Tokens of the answer do not count, nor does a rounding.
@@ -175,7 +176,7 @@ TEST(Comparability, DeviceCachesDiffer) {
   EXPECT_EQ(same.lines("device cache of a KV head and layer"), Lines());
 }
 
-TEST(Comparability, OneMethodsValuesStandTogether) {
+TEST(Comparability, GroupsTheValuesOfOneMethod) {
   const Table table = Table().add("full").add("snapkv:budget=64").add("pyramidkv:budget=64");
   const std::string text = comparability_of(table.remarks(), {table.cell(2)});
   EXPECT_TRUE(text.starts_with("window: 8; budget counts: \"")) << text;

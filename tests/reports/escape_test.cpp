@@ -188,7 +188,7 @@ TEST_F(Hostile, CsvIsReadBackAndHasNoFormulas) {
 
 /// LaTeX as far as it could do harm: the commands that are used, outside of comments, and whether
 /// every \\ is followed by something that it does not take for its argument.
-TEST_F(Hostile, LatexHasOnlyOurCommands) {
+TEST_F(Hostile, LatexHasOnlyGeneratedCommands) {
   const std::string tex = text("tex");
   expect_visible(tex);
   const std::set<std::string> ours = {
@@ -229,7 +229,7 @@ TEST_F(Hostile, LatexHasOnlyOurCommands) {
   EXPECT_NE(tex.find("% T \\input{x} "), std::string::npos) << "a comment of one line";
 }
 
-TEST_F(Hostile, MarkupHasOnlyOurTags) {
+TEST_F(Hostile, MarkupHasOnlyGeneratedTags) {
   for (const char* format : {"html", "svg"}) {
     const std::string page = text(format);
     expect_visible(page);
@@ -275,7 +275,7 @@ TEST(Escape, OrdinaryLabelsPass) {
   EXPECT_EQ(one_line("\xff"), "\\xff");
 }
 
-TEST(Escape, ParagraphsAreNoBlocks) {
+TEST(Escape, ParagraphsStartNoBlocks) {
   const std::pair<const char*, const char*> cases[] = {
       {"# x", "\\# x"},     {"- x", "\\- x"}, {"12. x", "12\\. x"}, {"1) x", "1\\) x"},
       {"1.5 x", "1\\.5 x"}, {"===", "\\==="}, {"12", "12"},         {"plain", "plain"}};

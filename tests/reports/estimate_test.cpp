@@ -114,7 +114,7 @@ TEST(Estimate, DialoguesAreCountedOnce) {
   EXPECT_NEAR(half_width(twice), half_width(once), 1e-9);
 }
 
-TEST(Estimate, NoVariationIsNotCertainty) {
+TEST(Estimate, ConstantValuesHaveAnInterval) {
   const auto p = population("p", 24), q = population("q", 24);
   const Stratum all = stratum(p, std::vector<double>(24, 1)),
                 none = stratum(p, std::vector<double>(24, 0)),
@@ -157,7 +157,7 @@ TEST(Estimate, ASingleDialogueHasNoInterval) {
 }
 
 // Times and bytes may have any value; an interval of theirs is Student's.
-TEST(Estimate, OfTimesIsStudents) {
+TEST(Estimate, TimesUseStudentsT) {
   Stratum s = stratum(population("p", 4), {.01, .03, .02, .04});
   s.is_share = false;
   s.scale = 1e3;
@@ -183,7 +183,7 @@ TEST(Estimate, IsNotNegativeWhereValuesAreNot) {
   EXPECT_LT(estimate({&unbounded}).interval->low, 0) << "a metric that is no share";
 }
 
-TEST(Estimate, ZeroHasNoSign) {
+TEST(Estimate, ZeroIsPrintedWithoutSign) {
   EXPECT_EQ(number_text(-1e-9, 4), "0.0000");
   EXPECT_EQ(number_text(-1e-9, 4, /*sign=*/true), "+0.0000");
   EXPECT_EQ(number_text(-0.00005001, 4), "-0.0001");
@@ -297,7 +297,7 @@ TEST(Estimate, NeededDialogues) {
       << "no difference in 100 is not none";
 }
 
-TEST(Estimate, WhyNoNumberOfDialoguesIsKnown) {
+TEST(Estimate, UnknownNeededDialoguesHaveAReason) {
   const auto p = population("p", 3), single = population("s", 1);
   const Stratum a = stratum(p, {1., 0., 1.}), b = stratum(p, {0., 1., 1.}),
                 c = stratum(single, std::vector<double>{1});

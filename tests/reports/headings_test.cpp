@@ -20,7 +20,7 @@ TEST(Headings, NumbersHaveNames) {
   EXPECT_EQ(value_heading({}, {}), "");
 }
 
-TEST(Headings, StandInTables) {
+TEST(Headings, AreUsedInTables) {
   test::HandMadeStore hand(R"({"name": "hand", "models": ["tiny"],
     "datasets": ["tiny-fact", "tiny-hop"], "positions": ["begin", "end"],
     "methods": ["full", "snapkv:budget=64", "streamingllm"],

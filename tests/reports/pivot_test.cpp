@@ -130,7 +130,7 @@ TEST(Markdown, NamesWhatDifferencesAreTo) {
 }
 
 // A mean of which a part is missing is a hole, which says what it lacks.
-TEST_F(Tables, MeansAreOverAllPartsOrHoles) {
+TEST_F(Tables, MeansWithMissingPartsAreBlank) {
   const Pivot p = table(0);
   ASSERT_TRUE(p.entries[2][0]);
   EXPECT_FALSE(p.entries[2][0]->estimate.known) << "streamingllm, begin: one of two datasets";
@@ -166,7 +166,7 @@ TEST_F(Tables, ADatasetWithoutACellIsMissingToo) {
 }
 
 // What failed and what has not run is to be seen in every format.
-TEST_F(Tables, HolesAreVisible) {
+TEST_F(Tables, MissingValuesAreVisible) {
   const Results results(hand_store(), "hand");
   EXPECT_EQ(results.pending(), 2u + 4) << "two of one dataset, and all of another";
   EXPECT_EQ(results.failures().size(), 10u);
@@ -237,7 +237,7 @@ TEST_F(Tables, HolesAreVisible) {
 }
 
 // A run with --limit stores what it ran; what there is stands in the protocol card.
-TEST(Partial, TablesSaySo) {
+TEST(Partial, TablesAreMarkedAsPartial) {
   HandMadeStore hand(test::kManifest, "", {"full", kSnap, kStream},
                      R"({"dataset": {"name": "a dataset", "count": 8}})");
   for (const Cell& cell : hand.store().cells("hand")) {
@@ -260,7 +260,7 @@ TEST(Partial, TablesSaySo) {
 }
 
 // Importing predictions changes nothing that is said of the others.
-TEST(Families, ImportedPredictionsAreOneOfTheirOwn) {
+TEST(Families, ImportedPredictionsAreASeparateFamily) {
   HandMadeStore hand(test::kManifest, "");
   const char* ids[] = {"a", "b", "c", "d"};
   const auto fill = [&](const std::string& method, int right) {
@@ -387,7 +387,7 @@ TEST(Counters, WithoutAValueHaveNoColumn) {
   EXPECT_EQ(render_markdown(results).find("| read |"), std::string::npos);
 }
 
-TEST_F(Tables, NothingIsClaimedOfACompleteRun) {
+TEST_F(Tables, CompleteRunsHaveNoRemarks) {
   HandMadeStore complete;
   for (const Cell& cell : complete.store().cells("hand")) {
     for (const char* id : {"a", "b", "c", "d"}) complete.add(cell.key, id, 1, 0);

@@ -81,7 +81,7 @@ TEST_F(PublishedTable, SettingsAreDimensions) {
   EXPECT_EQ(p.entries[1][1]->published, 44);
 }
 
-TEST_F(PublishedTable, ANumberBelongsToEveryCellThatAgrees) {
+TEST_F(PublishedTable, NumbersBelongToEveryMatchingCell) {
   const Pivot p = table(0);
   const std::optional<double> none;
   const std::optional<double> want[3][4] = {
@@ -120,7 +120,7 @@ TEST_F(PublishedTable, EveryFormatShowsNumberAndDifference) {
   EXPECT_NE(lines[2].find(",4,8,0,,,,\"sinks: none"), std::string::npos) << lines[2];
 }
 
-TEST_F(PublishedTable, NotesStandUnderTheTable) {
+TEST_F(PublishedTable, NotesFollowTheTable) {
   EXPECT_EQ(table(0).notes,
             std::vector<std::string>{"The paper's number for full, end / tiny-fact: a, b | c"});
   EXPECT_EQ(table(1).notes, std::vector<std::string>{"The paper's number for full, end: mean"});
@@ -199,7 +199,7 @@ TEST(Published, NumbersStandWhereValuesAreMissing) {
 }
 
 // A value that a method cannot have is blank, also where dialogues are to come.
-TEST(Values, WhatCannotBeIsNotPending) {
+TEST(Values, ImpossibleValuesAreNotPending) {
   const std::string tables = R"("tables": [
     {"value": "hit_rate", "rows": ["method"], "columns": ["position"]}])";
   std::string text = manifest();
@@ -239,7 +239,7 @@ TEST(Published, EmptyFilesAndDuplicatesAreRefused) {
                                "each"))
         << message(csv);
   const std::string second =
-      "p.csv: line 4: found a second number for what line 2 has one for, expected it once";
+      "p.csv: line 4: found a second number for the value of line 2, expected one";
   for (const char* csv : {"method,position,value\nfull,end,1\nfull,begin,1\nfull,end,1\n",
                           "method,position,value\na | b,end,1\nfull,,1\nb | c,end | begin,2\n",
                           "method,dataset,value,note\nfull,mean,1,x\nfull,x,1,\nfull,mean,1,y\n"})
@@ -283,13 +283,13 @@ TEST(Values, LowerMayBeBetter) {
       std::string::npos);
 }
 
-TEST_F(PublishedTable, TasksAreTheManifests) {
+TEST_F(PublishedTable, UsesTheTasksOfTheManifest) {
   const Results results(hand_.store(), "hand");
   for (const Cell& cell : results.cells())
     EXPECT_EQ(cell.task, cell.dataset == "tiny-hop" ? "two hops" : "qa");
 }
 
-TEST(SmokeWarning, StandsInEveryFormat) {
+TEST(SmokeWarning, AppearsInEveryFormat) {
   const std::string warning = "Smoke run: 100% stand-ins.";
   HandMadeStore hand(manifest("\"smoke\": \"" + warning + "\", "), kNumbers);
   const Results results(hand.store(), "hand");

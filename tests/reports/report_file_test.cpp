@@ -15,7 +15,7 @@ namespace {
 
 using test::HandMadeStore;
 
-TEST(ReportFile, EveryFormatIsKnownAgain) {
+TEST(ReportFile, RecognisesEveryFormat) {
   HandMadeStore hand;
   hand.add(HandMadeStore::key("tiny-fact", "begin", "full"), "a", 1, 1);
   Results results(hand.store(), "hand");
@@ -29,7 +29,7 @@ TEST(ReportFile, EveryFormatIsKnownAgain) {
   EXPECT_TRUE(is_report(""));
 }
 
-TEST(ReportFile, SmokeRunsAndLabelsWithCommasAreKnown) {
+TEST(ReportFile, RecognisesSmokeRunsAndLabelsWithCommas) {
   std::string manifest = test::kManifest;
   manifest.insert(manifest.find("\"models\""), "\"smoke\": \"Smoke\", ");
   HandMadeStore hand(manifest, "", {"full", "snapkv:budget=64,window=8", "streamingllm"});
@@ -40,7 +40,7 @@ TEST(ReportFile, SmokeRunsAndLabelsWithCommasAreKnown) {
   EXPECT_TRUE(is_report("a,\"x,y\",\"x,y low\",\"x,y high\",\"x,y n\",\"x,y failed\"\n"));
 }
 
-TEST(ReportFile, OtherFilesAreNot) {
+TEST(ReportFile, DoesNotRecogniseOtherFiles) {
   for (const std::string& text :
        {std::string(test::kManifest), std::string(test::kPublished), std::string("old"),
         std::string("# Notes\n\nMeans of 95% intervals\n"), std::string("<!doctype html>\n<p>mine"),

@@ -72,7 +72,7 @@ TEST(ChatTemplate, NoneWritesNoMarkup) {
   EXPECT_FALSE(chat.prefixes_first_piece);
 }
 
-TEST(ChatTemplate, UnknownNamesAreRefusedWithTheKnownOnes) {
+TEST(ChatTemplate, UnknownNameErrorListsKnownNames) {
   const std::string message = message_of([] { find_chat_template("gemma"); });
   EXPECT_TRUE(message.starts_with("chat template: found \"gemma\", expected one of: none, llama2"))
       << message;
@@ -82,7 +82,7 @@ TEST(ChatTemplate, UnknownNamesAreRefusedWithTheKnownOnes) {
   }
 }
 
-TEST(ChatTemplate, IsTheTokenizersTextOrTheNameThatItHas) {
+TEST(ChatTemplate, IsTheTextOrNameInTheTokenizerConfig) {
   const auto open = [](const char* config) {
     const Tokenizer tokenizer = Tokenizer::from_json(embedded::tokenizer(), config, "tiny");
     return chat_template_of(tokenizer.chat_template(), tokenizer, "chat template of m");
@@ -100,7 +100,7 @@ TEST(ChatTemplate, IsTheTokenizersTextOrTheNameThatItHas) {
             "chat template of m: found none, expected a Jinja text, or the name of one of: non");
 }
 
-TEST(ChatTemplate, ThatIsNoneIsRefusedWithTheLine) {
+TEST(ChatTemplate, InvalidTemplateIsRejectedWithTheLine) {
   EXPECT_EQ(message_of([] {
               ChatRenderer({.name = "own", .source = "my.jinja", .text = "a\n{% if %}"});
             }).substr(0, 16),

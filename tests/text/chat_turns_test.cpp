@@ -74,7 +74,7 @@ void expect_last_turn(const ChatTurns& turns, const OrderedJson& one) {
   EXPECT_EQ(turn.text.substr(turn.position(message.size())), text.substr(ends[n - 2]));
 }
 
-TEST(ChatTurns, AreWhatTransformersRenders) {
+TEST(ChatTurns, EqualTransformersRendering) {
   const GoldenTurns golden;
   std::size_t prompts = 0, refused = 0, joined = 0;
   std::set<std::string> templates;
@@ -94,7 +94,7 @@ TEST(ChatTurns, AreWhatTransformersRenders) {
     }
     EXPECT_EQ(ChatRenderer(chat).render(messages_of(one), true).text, one[3].get<std::string>());
     if (one[5].is_null()) {
-      EXPECT_NE(message_of([&] { appended(turns, one[2]); }).find("changes what stands before it"),
+      EXPECT_NE(message_of([&] { appended(turns, one[2]); }).find("changes the text before it"),
                 std::string::npos);
       ++refused;
       continue;
@@ -119,7 +119,7 @@ std::string turn_of(const std::string& text, int turn, const std::string& messag
       .text;
 }
 
-TEST(ChatTurns, RefuseWhatCannotBeAppended) {
+TEST(ChatTurns, RejectTemplatesThatCannotAppendTurns) {
   const auto refusal = [](const std::string& text, int turn) {
     return message_of([&] { turn_of(text, turn, "hello"); });
   };
@@ -127,7 +127,7 @@ TEST(ChatTurns, RefuseWhatCannotBeAppended) {
   EXPECT_EQ(turn_of(all, 1, "hello"), "><hello>");
   EXPECT_EQ(refusal("{{ messages | length }}" + all, 0), "no error");
   EXPECT_EQ(refusal("{{ messages | length }}" + all, 1).substr(0, 54),
-            "chat: found that turn 2 changes what stands before it,");
+            "chat: found that turn 2 changes the text before it,");
   EXPECT_EQ(refusal("{{ messages[-1].content }}", 1),
             "chat: found an earlier answer changed or left out, expected its text as it is");
   EXPECT_EQ(refusal("{{ messages[-1].content | upper }}", 0),
@@ -139,7 +139,7 @@ TEST(ChatTurns, RefuseWhatCannotBeAppended) {
             "(\"never\"), expected others");
 }
 
-TEST(ChatTurns, PlaceWhatIsReplacedInAMessage) {
+TEST(ChatTurns, LocateReplacedText) {
   const ChatTurns turns(
       {.name = "own", .source = "chat", .text = "<{{ messages[-1].content.replace('-', '+++') }}>"},
       "");
@@ -150,7 +150,7 @@ TEST(ChatTurns, PlaceWhatIsReplacedInAMessage) {
   EXPECT_EQ(turn.position(3), 6u);
 }
 
-TEST(ChatTurns, PlaceWhatIsTrimmedAway) {
+TEST(ChatTurns, LocateTrimmedText) {
   const ChatTurns turns(find_chat_template("llama3"), "Be brief.");
   const TurnText turn = turns.turn(0, " \n");
   EXPECT_EQ(turn.position(0), turn.position(2));
@@ -158,7 +158,7 @@ TEST(ChatTurns, PlaceWhatIsTrimmedAway) {
   EXPECT_TRUE(turn.text.substr(turn.position(2)).starts_with("<|eot_id|>"));
 }
 
-TEST(ChatTurns, AnswersWithACueOfTheirOwnKeepIt) {
+TEST(ChatTurns, AnswersKeepTheirCue) {
   const ChatTurns turns(find_chat_template("qwen3-no-thinking"), "");
   EXPECT_TRUE(turns.turn(0, "2 + 2?").text.ends_with("<think>\n\n</think>\n\n"));
   EXPECT_EQ(turns.given_answer("<think>\nHm.\n</think>\n\nFour."), "Four.");
@@ -166,7 +166,7 @@ TEST(ChatTurns, AnswersWithACueOfTheirOwnKeepIt) {
   EXPECT_EQ(turns.after_answer().substr(0, 11), "<|im_end|>\n");
 }
 
-TEST(ChatTurns, OfATemplateForOneTurn) {
+TEST(ChatTurns, RenderASingleTurnTemplate) {
   const std::string last = "<{{ messages[-1].content }}>";
   EXPECT_EQ(turn_of(last, 0, "hello"), "<hello>");
   EXPECT_EQ(ChatTurns({.name = "own", .source = "chat", .text = last}, "").after_answer(), "");

@@ -56,7 +56,7 @@ TEST(JinjaGolden, TemplatesWrittenByHand) {
 }
 
 // What Jinja2 renders and this library leaves out is refused, never rendered differently.
-TEST(JinjaGolden, WhatIsLeftOutIsRefused) {
+TEST(JinjaGolden, UnsupportedFeaturesAreRejected) {
   const OrderedJson file = golden("left_out.json");
   EXPECT_GT(file["cases"].size(), 150u);
   for (const OrderedJson& one : file["cases"]) {

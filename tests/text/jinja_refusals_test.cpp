@@ -18,7 +18,7 @@ std::string refusal(const std::string& source, const OrderedJson& variables = Or
   return message_of([&] { Template::parse(source, "chat").render(variables, options); });
 }
 
-TEST(JinjaRefusals, NameTheTemplateTheLineAndTheExpression) {
+TEST(JinjaRefusals, NameTemplateLineAndExpression) {
   const OrderedJson variables = {{"n", 1}, {"s", "text"}, {"l", {1, 2}}};
   const std::pair<const char*, const char*> cases[] = {
       {"a\n{{ s + n }}",
@@ -86,7 +86,7 @@ TEST(JinjaRefusals, NameTheTemplateTheLineAndTheExpression) {
   for (const auto& [source, message] : cases) EXPECT_EQ(refusal(source, variables), message);
 }
 
-TEST(JinjaRefusals, OfTemplates) {
+TEST(JinjaRefusals, RejectsInvalidTemplates) {
   const std::pair<const char*, const char*> cases[] = {
       {"{% if x %}", "chat: line 1: the end: found the end, expected the tag endif"},
       {"a\n\n{{ 1 + }}", "chat: line 3: }}: found \"}}\", expected an expression"},
@@ -115,13 +115,13 @@ TEST(JinjaRefusals, OfTemplates) {
   for (const auto& [source, message] : cases) EXPECT_EQ(refusal(source), message);
 }
 
-TEST(JinjaRefusals, OfLongTemplates) {
+TEST(JinjaRefusals, RejectsLongTemplates) {
   EXPECT_EQ(refusal(std::string(1 << 18, 'a')), "no error");
   EXPECT_EQ(refusal(std::string((1 << 18) + 1, 'a')),
             "chat: found 262145 bytes, expected at most 262144");
 }
 
-TEST(JinjaRefusals, OfVariables) {
+TEST(JinjaRefusals, RejectsInvalidVariables) {
   EXPECT_EQ(refusal("", OrderedJson::array()), "variables: found array, expected an object");
   EXPECT_EQ(refusal("", {{"a", {1, 18446744073709551615u}}}),
             "variables: /a/1: found 18446744073709551615, expected an integer of 64 bits");
@@ -133,7 +133,7 @@ TEST(JinjaRefusals, OfVariables) {
             "variables: found nesting deeper than 600, expected at most so many levels");
 }
 
-TEST(JinjaRefusals, WhatIsTooMuch) {
+TEST(JinjaRefusals, RejectsExcessiveOutput) {
   RenderOptions small;
   small.limits = {.steps = 10'000, .bytes = 400'000, .depth = 600};
   const char* steps = "found more than 10000 steps, expected at most so many";
@@ -163,7 +163,7 @@ TEST(JinjaRefusals, WhatIsTooMuch) {
 }
 
 // Whole, before the first byte is there: byte by byte each of these takes seconds and a gibibyte.
-TEST(JinjaRefusals, WhatIsTooMuchBeforeItIsMade) {
+TEST(JinjaRefusals, RejectsExcessiveTextBeforeAllocatingIt) {
   const auto start = std::chrono::steady_clock::now();
   for (const char* made :
        {"'a' * 10000000000", "'abc' * 9223372036854775807", "'a' | indent(10000000000)"}) {
@@ -181,7 +181,7 @@ std::string times(int count, std::string_view text) {
   return out;
 }
 
-TEST(JinjaRefusals, WhatIsNestedTooDeep) {
+TEST(JinjaRefusals, RejectsDeepNesting) {
   const std::string cases[] = {"{{ " + times(10'000, "(") + times(10'000, ")") + " }}",
                                "{{ " + times(10'000, "[") + times(10'000, "]") + " }}",
                                "{{ " + times(10'000, "not ") + " }}",

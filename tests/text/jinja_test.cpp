@@ -14,7 +14,7 @@ std::string render(const std::string& source, const OrderedJson& variables = Ord
   return Template::parse(source, "test").render(variables, options).text;
 }
 
-TEST(Jinja, PrintsTheTimeThatTheCallerSays) {
+TEST(Jinja, PrintsTheTimeGivenByTheCaller) {
   const std::string date = "{{ strftime_now('%a %d %B %Y, %-I:%M %p, %j') }}";
   EXPECT_EQ(render(date), "Fri 26 July 2024, 12:00 AM, 208");
   const RenderOptions options{.now = {.year = 2031, .month = 12, .day = 31, .hour = 13},
@@ -40,7 +40,7 @@ TEST(Jinja, VariablesHideGlobals) {
 }
 
 // Values that refer to each other in circles are freed: the leak sanitizer looks.
-TEST(Jinja, FreesCircles) {
+TEST(Jinja, FreesCyclicReferences) {
   EXPECT_EQ(render("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}"
                    "{% macro m() %}{% macro n() %}{{ m is defined }}{% endmacro %}"
                    "{% set a.n = n %}{{ n() }}{% endmacro %}{{ m() }}"

@@ -39,7 +39,7 @@ TEST(JinjaTrace, CopiesKeepTheirOrigin) {
   EXPECT_EQ(marked("{{ b * 2 }}"), "{/b@0:x<y}{/b@0:x<y}");
 }
 
-TEST(JinjaTrace, WhatIsReplacedIsTheTemplates) {
+TEST(JinjaTrace, ReplacedTextBelongsToTheTemplate) {
   EXPECT_EQ(marked("{{ a.replace('one', '1') }}"), "{/a@0:  }1{/a@5: two }");
   EXPECT_EQ(marked("{{ 'x-y'.replace('-', b) }}"), "x{/b@0:x<y}y");
   EXPECT_EQ(marked("{{ {'k': b} | tojson }}", {{"b", "1\n2"}}), "{\"k\": \"{/b@0:1}\\n{/b@2:2}\"}");

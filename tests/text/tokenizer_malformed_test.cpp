@@ -47,12 +47,12 @@ struct DamageCase {
   const char* message;  // what the line starts with
 };
 
-TEST(MalformedTokenizer, GoodOneLoads) {
+TEST(MalformedTokenizer, ValidTokenizerLoads) {
   const Tokenizer tokenizer = Tokenizer::from_json(kGood, "", "t.json");
   EXPECT_EQ(tokenizer.encode("abc ab?", {}), (std::vector<int>{4, 5, 2}));
 }
 
-TEST(MalformedTokenizer, EveryDamageIsNamed) {
+TEST(MalformedTokenizer, ErrorsNameTheDamage) {
   const DamageCase cases[] = {
       {"/model", "null", "t.json: /model: found null, expected an object"},
       {"/model/type", R"("WordPiece")", "t.json: /model/type: found \"WordPiece\", expected BPE"},

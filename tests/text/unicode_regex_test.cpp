@@ -15,7 +15,7 @@ const Json& golden_regexes() {
 }
 
 // tests/golden/make_tokenizer_golden.py: Oniguruma as the `tokenizers` package has it.
-TEST(UnicodeRegex, CutsTextsWhereOnigurumaDoes) {
+TEST(UnicodeRegex, SplitsTextsAsOniguruma) {
   for (const Json& split : golden_regexes()["splits"]) {
     const std::string pattern = split["pattern"];
     const Splitter splitter(UnicodeRegex::compile(pattern, "test"), Splitter::Behavior::kIsolated);
@@ -32,7 +32,7 @@ TEST(UnicodeRegex, CutsTextsWhereOnigurumaDoes) {
 }
 
 // Every code point that is assigned in Unicode 14, but for private use.
-TEST(UnicodeRegex, ClassesHoldTheSameCharacters) {
+TEST(UnicodeRegex, CharacterClassesEqualOnigurumas) {
   Json all = Json::array();
   const Json fuzz = load_json(kTokenizerData / "fuzz.json");
   for (const Json& pool : fuzz["pools"]) {
@@ -56,7 +56,7 @@ TEST(UnicodeRegex, ClassesHoldTheSameCharacters) {
   }
 }
 
-TEST(UnicodeRegex, RefusesWhatItCannotReadTheSameWay) {
+TEST(UnicodeRegex, RejectsUnsupportedPatterns) {
   for (const char* pattern : {"(",
                               ")",
                               "a)",
@@ -114,7 +114,7 @@ TEST(UnicodeRegex, RefusesWhatItCannotReadTheSameWay) {
 }
 
 // What repeats give back, as Oniguruma 6.9.8 does it.
-TEST(UnicodeRegex, RepeatsGiveBack) {
+TEST(UnicodeRegex, QuantifiersBacktrack) {
   struct Case {
     const char *pattern, *text;
     std::size_t end;
@@ -131,7 +131,7 @@ TEST(UnicodeRegex, RepeatsGiveBack) {
 }
 
 // A name of two letters that is a script, not a category.  U+3001 is used with Yi and is not of it.
-TEST(UnicodeRegex, YiIsAScript) {
+TEST(UnicodeRegex, SupportsTheScriptYi) {
   for (const char* pattern : {R"(\p{Yi}+)", R"(\p{yi}+)"}) {
     RegexMatcher matcher(UnicodeRegex::compile(pattern, "test"));
     matcher.start("\u3001\ua000\u3001");
@@ -141,7 +141,7 @@ TEST(UnicodeRegex, YiIsAScript) {
   }
 }
 
-TEST(UnicodeRegex, LiteralsAreTakenAsTheyStand) {
+TEST(UnicodeRegex, MatchesLiteralsVerbatim) {
   RegexMatcher matcher(UnicodeRegex::literal("a.*["));
   matcher.start("aaa a.*[ a.*[");
   TextRange match;

@@ -74,7 +74,7 @@ Value tojson_filter(const Call& call) {
       throw complaint("found {} as separators, expected two strings", describe(call.get(2)));
     }
     style.between = std::string(separators[0].bytes());
-    style.behind_key = std::string(separators[1].bytes());
+    style.after_key = std::string(separators[1].bytes());
   }
   TextBuilder out(call.budget);
   write_json(call.self(), style, out);

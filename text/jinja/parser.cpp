@@ -463,7 +463,7 @@ class Parser {
                          kind == TokenKind::kInteger || kind == TokenKind::kFloat || sees("[") ||
                          sees("{");
     if (operand && !sees_one_of({"else", "or", "and"})) {
-      if (sees("is")) fail("no test behind a test");
+      if (sees("is")) fail("no test after a test");
       const std::size_t argument = begin();
       out.parts.push_back(postfix(argument, primary()));
     }

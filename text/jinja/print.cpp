@@ -194,7 +194,7 @@ class JsonWriter {
       new_line(depth + 1);
       const auto& [key, value] = dict.items[i];
       write_string(key.is(Kind::kString) ? key.as_text() : Text(plain(key)));
-      out_.add(style_.behind_key);
+      out_.add(style_.after_key);
       write(value, depth + 1);
     }
     if (!dict.items.empty()) new_line(depth);

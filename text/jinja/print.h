@@ -15,7 +15,7 @@ String to_string(const Value& value, Budget& budget);
 struct JsonStyle {
   std::optional<std::string> indent;  ///< for each level; nullopt: everything on one line
   std::string between = ", ";         ///< separator of items
-  std::string behind_key = ": ";
+  std::string after_key = ": ";
 };
 
 /// Appends a value as json.dumps writes it; rejects values that json.dumps rejects.

@@ -28,7 +28,7 @@ std::size_t white_space_before(std::string_view text, std::size_t offset, std::s
   return offset;
 }
 
-std::size_t white_space_behind(std::string_view text, std::size_t offset) {
+std::size_t white_space_after(std::string_view text, std::size_t offset) {
   while (offset < text.size()) {
     std::size_t end = offset;
     if (!is_white_space(next_code_point(text, end))) break;
@@ -121,10 +121,10 @@ bool AddedTokens::is_word(std::string_view text, std::size_t offset) const {
 }
 
 bool AddedTokens::is_single_word(std::string_view text, TextRange range) const {
-  const bool joined_before =
+  const bool word_before =
       range.begin > 0 && is_word(text, start_of_character(text, range.begin - 1));
-  const bool joined_behind = range.end < text.size() && is_word(text, range.end);
-  return !joined_before && !joined_behind;
+  const bool word_after = range.end < text.size() && is_word(text, range.end);
+  return !word_before && !word_after;
 }
 
 std::vector<TokenSegment> AddedTokens::split(std::string_view text, bool normalized,
@@ -146,7 +146,7 @@ std::vector<TokenSegment> AddedTokens::split(std::string_view text, bool normali
     if (token.single_word && !is_single_word(text, {begin, end})) continue;
     TextRange range{begin, end};
     if (token.lstrip) range.begin = white_space_before(text, begin, std::min(done, begin));
-    if (token.rstrip) range.end = white_space_behind(text, end);
+    if (token.rstrip) range.end = white_space_after(text, end);
     if (done < range.begin) out.push_back({{done, range.begin}, -1});
     out.push_back({range, token.id});
     done = range.end;

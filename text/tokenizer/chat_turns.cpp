@@ -87,7 +87,7 @@ void ChatTurns::require_appended(int turn, const Answered& dialogue) const {
   // The cue after the message may differ.
   if (end > 0 && dialogue.all.text.starts_with(asked.text.substr(0, end))) return;
   throw input_error(
-      "{}: found that turn {} changes what stands before it{}, expected a template that appends "
+      "{}: found that turn {} changes the text before it{}, expected a template that appends "
       "turns, as do: {}",
       source_, turn + 1, system_.empty() ? "" : " (with a system prompt)",
       join(chat_template_names(), ", "));

@@ -53,13 +53,13 @@ ChatTemplate qwen3(std::string name, const std::string& cue) {
                 cue);
 }
 
-/// `before` and `behind`: the text around a user message.  `answer`: text of an answer.
-ChatTemplate mistral(std::string name, const std::string& before, const std::string& behind,
+/// `before` and `after`: the text around a user message.  `answer`: text of an answer.
+ChatTemplate mistral(std::string name, const std::string& before, const std::string& after,
                      const std::string& answer) {
   return {.name = std::move(name),
           .text = std::string("<s>") + kTakeSystem +
                   "{% for m in messages %}{% if m.role == 'user' %}" + before +
-                  "{{ content + '\\n\\n' if system and loop.first }}{{ m.content }}" + behind +
+                  "{{ content + '\\n\\n' if system and loop.first }}{{ m.content }}" + after +
                   "{% else %}" + answer + "{% endif %}{% endfor %}",
           .stops = {"</s>"}};
 }

@@ -180,14 +180,14 @@ class SourceLexer {
   /// A preprocessing number: digits with separators, exponents and suffixes.
   std::string number() {
     std::string out;
-    const auto goes_on = [&] {
+    const auto continues = [&] {
       if (*at_ == '\'') return continues_identifier(at_.next());
       if (*at_ == '+' || *at_ == '-') return is_exponent(out.back());
       return *at_ == '.' || continues_identifier(*at_);
     };
     do {
       out += take();
-    } while (goes_on());
+    } while (continues());
     return out;
   }
 

@@ -155,10 +155,10 @@ bool is_device_memory(const void* data, std::size_t bytes, int device) {
   cudaPointerAttributes first = {}, last = {};
   cudaPointerGetAttributes(&first, data);
   cudaPointerGetAttributes(&last, static_cast<const std::byte*>(data) + bytes - 1);
-  const auto is_ours = [&](const cudaPointerAttributes& found) {
+  const auto is_on_device = [&](const cudaPointerAttributes& found) {
     return found.type == cudaMemoryTypeDevice && found.device == device;
   };
-  return is_ours(first) && is_ours(last);
+  return is_on_device(first) && is_on_device(last);
 }
 
 struct Operand {

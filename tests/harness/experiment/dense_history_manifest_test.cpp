@@ -73,7 +73,7 @@ TEST_F(DenseHistoryManifest, ReportsTheLastTurn) {
 }
 
 // The answers to one type of questions serve those to all of them.
-TEST_F(DenseHistoryManifest, OnlyOneTypeOfQuestions) {
+TEST_F(DenseHistoryManifest, SelectsOneTypeOfQuestions) {
   ASSERT_EQ(run(manifest()).code, 0);
   Json all = manifest("");
   all["name"] = "all";
@@ -85,7 +85,7 @@ TEST_F(DenseHistoryManifest, OnlyOneTypeOfQuestions) {
           "dataset chats: found no dialogue of the task \"multi-sesion\" (\"only\"), expected");
 }
 
-TEST_F(DenseHistoryManifest, RefusesWhatHasNoMeaning) {
+TEST_F(DenseHistoryManifest, RejectsMeaninglessSettings) {
   Json own = manifest();
   own["answers"] = {"gold", "own"};
   refused(own, "m.json: /answers: found own with the history dense, expected gold");
@@ -104,7 +104,7 @@ TEST_F(DenseHistoryManifest, RefusesWhatHasNoMeaning) {
   }
 }
 
-TEST_F(DenseHistoryManifest, MayGoPastTheModelsPositions) {
+TEST_F(DenseHistoryManifest, AllowsPromptsBeyondTheModelsPositions) {
   Json long_prompts = manifest();
   long_prompts["max_prompt_tokens"] = 9000;
   refused(long_prompts, "expected at most the 8192 positions of tiny");

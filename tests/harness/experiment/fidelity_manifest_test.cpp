@@ -58,11 +58,12 @@ class FidelityManifest : public testing::Test {
   std::string db_ = directory_.path("a.db");
 };
 
-TEST_F(FidelityManifest, TablesShowWhatMethodsChange) {
+TEST_F(FidelityManifest, TablesShowDivergence) {
   const Finished first = run(fidelity_manifest());
   ASSERT_EQ(first.code, 0) << first.err;
-  EXPECT_NE(first.out.find("KL divergence of the next token from full attention's (nats"),
-            std::string::npos)
+  EXPECT_NE(
+      first.out.find("KL divergence of the next-token distribution from full attention's (nats"),
+      std::string::npos)
       << first.out;
   EXPECT_NE(first.out.find("| full | 0.0000 [0.0000, 0.0000] | 0.0000 ["), std::string::npos)
       << first.out;
@@ -81,7 +82,7 @@ TEST_F(FidelityManifest, TablesShowWhatMethodsChange) {
 }
 
 // Lower or higher is better, and the axis of the figure is not that of scores.
-TEST_F(FidelityManifest, ReportsKnowWhatIsWorse) {
+TEST_F(FidelityManifest, ReportsKnowWhetherLowerIsBetter) {
   Json manifest = fidelity_manifest();
   for (Json& dataset : manifest["datasets"]) dataset["limit"] = 4;  // of two no p is small
   ASSERT_EQ(run(manifest).code, 0);
@@ -96,7 +97,7 @@ TEST_F(FidelityManifest, ReportsKnowWhatIsWorse) {
 }
 
 // What is said of scores is not said of nats.
-TEST_F(FidelityManifest, ReportsSayWhatTheNumbersAre) {
+TEST_F(FidelityManifest, ReportsDescribeTheMeasures) {
   Json manifest = fidelity_manifest();
   ASSERT_EQ(run(manifest).code, 0);
   const auto csv = [&](const char* table) {
@@ -133,7 +134,7 @@ TEST_F(FidelityManifest, ReportsSayWhatTheNumbersAre) {
   const std::string plan =
       run_program({"plan", directory_.path("m.json"), "--db", db_, "--power", "2"}).out;
   EXPECT_NE(plan.find("snapkv:budget=48,window=8: unknown: points are of 100, and these values are "
-                      "no shares, by 4 that are stored\n"),
+                      "no shares, from 4 stored ones\n"),
             std::string::npos)
       << plan;
 }
@@ -158,7 +159,7 @@ TEST_F(FidelityManifest, IsResumed) {
 }
 
 // What is measured is part of a cell's key; the answers are the same.
-TEST_F(FidelityManifest, OtherCellsTheSameAnswers) {
+TEST_F(FidelityManifest, ChangesCellKeysButNotAnswers) {
   Json manifest = fidelity_manifest();
   ASSERT_EQ(run(manifest).code, 0);
   manifest["fidelity"] = "gold";
@@ -180,7 +181,7 @@ TEST_F(FidelityManifest, OtherCellsTheSameAnswers) {
   EXPECT_NE(missing.err.find("no scores of small by \"kl\""), std::string::npos) << missing.err;
 }
 
-TEST_F(FidelityManifest, IsRefusedWhereItHasNoMeaning) {
+TEST_F(FidelityManifest, RejectsMeaninglessSettings) {
   const auto refused = [&](const char* pointer, const Json& value, const char* expected) {
     Json manifest = fidelity_manifest();
     if (value.is_null()) {
@@ -194,7 +195,7 @@ TEST_F(FidelityManifest, IsRefusedWhereItHasNoMeaning) {
   };
   refused("fidelity", "own", "/fidelity: found \"own\", expected one of: full, gold");
   refused("fidelity", nullptr, "/tables/0/value: found \"kl\", expected score, or \"fidelity\"");
-  refused("isolated", true, "/fidelity: found \"full\", expected none beside isolated");
+  refused("isolated", true, "/fidelity: found \"full\", expected none with isolated");
 }
 
 }  // namespace

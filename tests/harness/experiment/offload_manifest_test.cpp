@@ -36,11 +36,11 @@ class OffloadManifest : public testing::Test {
   std::string db_ = directory_.path("a.db");
 };
 
-TEST_F(OffloadManifest, RecordsWhatMovedAndHowLong) {
+TEST_F(OffloadManifest, RecordsTransfersAndTimes) {
   const Finished first = run(offload_manifest());
   ASSERT_EQ(first.code, 0) << first.err;
   for (const char* title : {"time to the second token", "that were on the device",
-                            "that cross the link in a decode step"})
+                            "transferred over the link in a decode step"})
     EXPECT_NE(first.out.find(title), std::string::npos) << first.out;
   // Two of three methods keep everything on the device; all have times.
   for (const char* value : {"longer than what they read have hit_rate.", "have step_bytes."})
@@ -82,7 +82,7 @@ TEST_F(OffloadManifest, RecordsWhatMovedAndHowLong) {
 }
 
 // An eviction that leaves answers alone leaves the device cache of a selection alone, too.
-TEST_F(OffloadManifest, CachesWorkBesideAnEviction) {
+TEST_F(OffloadManifest, DeviceCachesWorkWithAnEviction) {
   const std::string cache = ",placement=host,cache_tokens=256,cache_block=16,cache_rule=lfu";
   const Json manifest = {
       {"name", "m"},
@@ -121,7 +121,7 @@ TEST_F(OffloadManifest, CountsWithoutIsolation) {
 }
 
 // What a run would refuse, before it: the same words, after the file and the place.
-TEST_F(OffloadManifest, PlanRefusesWhatDoesNotGoTogether) {
+TEST_F(OffloadManifest, PlanRejectsInvalidCombinations) {
   Json manifest = offload_manifest();
   manifest.erase("tables");
   const auto refused = [&](const std::string& method, const std::string& expected) {
@@ -132,9 +132,10 @@ TEST_F(OffloadManifest, PlanRefusesWhatDoesNotGoTogether) {
     if (expected.empty()) return;
     EXPECT_EQ(got.err, "turnbench: " + path + ": /methods/1: " + expected + "\n");
   };
-  refused("shadowkv:cache_rule=lru",
-          "shadowkv: found a cache_rule other than previous, expected cache_rule=previous: keys "
-          "that a step computes stay for the next one");
+  refused(
+      "shadowkv:cache_rule=lru",
+      "shadowkv: found a cache_rule other than previous, expected cache_rule=previous, which keeps "
+      "the computed keys for the next step");
   refused("adakv:budget=64+shadowkv",
           "adakv+shadowkv: found an eviction whose heads keep unequal numbers of tokens, expected "
           "equally many in all KV sets of a layer, which the selection needs");
@@ -157,7 +158,7 @@ TEST_F(OffloadManifest, PlanRefusesWhatDoesNotGoTogether) {
   refused("h2o:budget=64+shadowkv", "");
 }
 
-TEST_F(OffloadManifest, RefusesWhatHasNoMeaning) {
+TEST_F(OffloadManifest, RejectsMeaninglessSettings) {
   const auto refused = [&](const char* key, const Json& value, const char* expected) {
     Json manifest = offload_manifest();
     manifest[key] = value;
@@ -165,7 +166,7 @@ TEST_F(OffloadManifest, RefusesWhatHasNoMeaning) {
     EXPECT_EQ(got.code, 2);
     EXPECT_NE(got.err.find(expected), std::string::npos) << got.err;
   };
-  refused("isolated", false, "/link_gbps: found 0.02, expected \"isolated\": true beside it");
+  refused("isolated", false, "/link_gbps: found 0.02, expected \"isolated\": true with it");
   refused("link_gbps", -1, "/link_gbps: found -1, expected a number of 1e9 bytes/s");
   Json contradicts = offload_manifest();
   contradicts["history"] = "recompress";

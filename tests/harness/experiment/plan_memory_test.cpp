@@ -23,7 +23,7 @@ double peak_bytes(const std::string& err) {
 
 class PlanMemory : public testing::TestWithParam<Case> {};
 
-TEST_P(PlanMemory, IsWhatRunTakes) {
+TEST_P(PlanMemory, EqualsTheMemoryOfARun) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need memory of their own";
 #endif
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 // Each stage has the scratch of a pass, and the tied table stands at both ends.
-TEST(PlannedStages, AreCounted) {
+TEST(PlannedStages, MemoryIncludesEachStage) {
   const std::string text = R"({"name": "m", "models": ["tiny"],
     "datasets": [{"name": "tiny-fact", "limit": 1, "length": 300}],
     "positions": ["begin"], "methods": ["full"]})";

@@ -13,7 +13,7 @@
 namespace turnbench::test {
 namespace {
 
-TEST(MethodSpeed, IsWhatWasTimed) {
+TEST(MethodSpeed, IsDerivedFromMeasuredTimes) {
   ModelConfig config;
   config.layers = 2;
   config.heads = config.kv_heads = 1;
@@ -75,7 +75,7 @@ struct TimedPlan {
   }
 };
 
-TEST(PlannedTime, FollowsFromTheTimesOfEachMethod) {
+TEST(PlannedTime, UsesTheTimesOfEachMethod) {
   TimedPlan m;
   Speeds speeds;
   TimedDialogue full = m.timed(0), snapkv = m.timed(1);
@@ -93,7 +93,7 @@ TEST(PlannedTime, FollowsFromTheTimesOfEachMethod) {
   EXPECT_NEAR(m.time(speeds).seconds, time.seconds / 2, 1e-9);
 }
 
-TEST(PlannedTime, OfMethodsWithoutTimesIsThatOfOthers) {
+TEST(PlannedTime, UsesOtherMethodsForMethodsWithoutTimes) {
   TimedPlan m;
   Speeds speeds;
   TimedDialogue full = m.timed(0);
@@ -105,7 +105,7 @@ TEST(PlannedTime, OfMethodsWithoutTimesIsThatOfOthers) {
   EXPECT_EQ(time.like_others, 3u);
 }
 
-TEST(PlannedTime, OfAModelWithoutTimesIsThatOfTheMachine) {
+TEST(PlannedTime, UsesThePeakOfTheMachineForModelsWithoutTimes) {
   TimedPlan m;
   // The two cells share a prefill; half of the peak is reached.
   const PlannedTime prefill = m.time({}, {1e12, 1e300});
@@ -125,7 +125,7 @@ double planned_seconds(const Json& plan) {
   return plan["time"]["seconds"];
 }
 
-TEST(PlannedTime, IsAboutWhatRunTakes) {
+TEST(PlannedTime, IsCloseToTheTimeOfARun) {
   const TemporaryDirectory d;
   const std::string manifest = sweep(d), db = d.path("s.db");
   const Json fresh = run_program({"plan", manifest, "--json"}).json();
@@ -147,7 +147,7 @@ TEST(PlannedTime, IsAboutWhatRunTakes) {
   }
 }
 
-TEST(PlannedTime, NothingIsRunWithoutMeasuring) {
+TEST(PlannedTime, RunsNothingWithoutMeasuring) {
   const TemporaryDirectory d;
   const Json plan = run_program({"plan", sweep(d), "--json", "--no-measure"}).json();
   EXPECT_EQ(plan["time"]["units_run"], 0);
@@ -156,7 +156,7 @@ TEST(PlannedTime, NothingIsRunWithoutMeasuring) {
 }
 
 // A limit that answers never reach takes no memory.
-TEST(PlannedMemory, IsThatOfAnswersAsLongAsTheyAre) {
+TEST(PlannedMemory, UnreachedAnswerLimitsTakeNoMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need memory of their own";
 #endif
@@ -170,7 +170,7 @@ TEST(PlannedMemory, IsThatOfAnswersAsLongAsTheyAre) {
 }
 
 // Workers cannot run more units than there are.
-TEST(PlannedMemory, IsThatOfTheUnitsThatThereAre) {
+TEST(PlannedMemory, UsesThePlannedUnits) {
   const TemporaryDirectory d;
   const auto of_worker = [&](int limit) {
     const std::string manifest = d.write("m.json", replace_all(R"({"name": "m",

@@ -82,7 +82,7 @@ TEST_F(ProbeManifest, LimitedRuns) {
 }
 
 // Methods and probes stand beside each other; each computes only what is its own.
-TEST_F(ProbeManifest, BesideMethods) {
+TEST_F(ProbeManifest, RunsWithMethods) {
   Json manifest = small_probe_manifest();
   manifest["methods"] = {"full"};
   manifest["history"] = {"reprefill", "recompress"};
@@ -98,7 +98,7 @@ TEST_F(ProbeManifest, BesideMethods) {
   EXPECT_GT(plan["prompt_tokens"], 0);
 }
 
-TEST_F(ProbeManifest, NoValueIsNoFailure) {
+TEST_F(ProbeManifest, MissingValuesAreNotFailures) {
   Json manifest = small_probe_manifest();
   manifest["probes"] = {"window-overlap:window=4,index=0", "window-overlap:window=4,index=99"};
   const Finished done = run(manifest);
@@ -121,7 +121,7 @@ TEST_F(ProbeManifest, NoValueIsNoFailure) {
 }
 
 // "head" is a query head in some probes, and weights in a method.
-TEST_F(ProbeManifest, AMethodsSettingIsNotTheProbes) {
+TEST_F(ProbeManifest, MethodSettingsAreNotProbeSettings) {
   Json manifest = small_probe_manifest();
   manifest["probes"] = {"recall:method=specontext:budget=24,feat=prev"};
   const Finished done = run(manifest);
@@ -129,7 +129,7 @@ TEST_F(ProbeManifest, AMethodsSettingIsNotTheProbes) {
   EXPECT_EQ(report()["cells"][0]["n"], 3);
 }
 
-TEST_F(ProbeManifest, FailuresAreRecordedAndTriedAgain) {
+TEST_F(ProbeManifest, FailuresAreRecordedAndRetried) {
   Json manifest = small_probe_manifest();
   manifest["probes"] = {"coverage", "coverage:layer=50"};
   manifest["smoke"] = "A small model stands in.";  // otherwise it is refused before it runs
@@ -171,7 +171,7 @@ TEST(MalformedProbes, Refused) {
   expect_refusals(cases);
 }
 
-TEST(ProbeList, SaysAllAndDescribesEach) {
+TEST(ProbeList, ListsAndDescribesAllProbes) {
   const Json probes = run_program({"list", "probes", "--json"}).json();
   EXPECT_GE(probes.size(), 9u);
   const std::string text = run_program({"list", "probes"}).out;

@@ -61,7 +61,7 @@ const Method& method(const Manifest& m, const std::string& label) {
 }
 
 // Also those of methods that probes name, and in the smoke run.
-TEST(Smoke, FilesOfMethodsLieBesideTheManifest) {
+TEST(Smoke, ResolvesMethodFilesRelativeToTheManifest) {
   const test::TemporaryDirectory directory;
   directory.write("costs.json", R"({"prefill_base": 0, "prefill_token": 1, "prefill_pair": 0,
                                     "cluster_base": 0, "cluster_token": 1})");
@@ -75,7 +75,7 @@ TEST(Smoke, FilesOfMethodsLieBesideTheManifest) {
   EXPECT_EQ(smoke.methods[0].setting("costs"), m.methods[0].setting("costs"));
 }
 
-TEST(Smoke, IsAManifestOfItsOwn) {
+TEST(Smoke, IsASeparateManifest) {
   const Manifest small = smoke_manifest(paper(), {});
   EXPECT_EQ(small.name, "paper.smoke");
   EXPECT_EQ(small.title, "Smoke run of: A paper's table");
@@ -91,7 +91,7 @@ TEST(Smoke, IsAManifestOfItsOwn) {
   EXPECT_EQ(again.methods.size(), small.methods.size());
 }
 
-TEST(Smoke, KeepsWhatTablesShow) {
+TEST(Smoke, KeepsParametersUsedInTables) {
   const Manifest large = paper(), small = smoke_manifest(large, {});
   EXPECT_EQ(small.positions, large.positions);
   EXPECT_EQ(small.histories, large.histories);
@@ -178,7 +178,7 @@ TEST(Smoke, KeepsDatasetsWithFiles) {
   }
 }
 
-TEST(Smoke, LeavesRecordsTheirOwnTurns) {
+TEST(Smoke, KeepsTheTurnsOfRecords) {
   Manifest m = parse_manifest(
       R"({"name": "n", "models": ["tiny"], "methods": ["full"], "datasets": ["gsm8k", "sharegpt"]})",
       "m.json");
@@ -211,7 +211,7 @@ TEST(Smoke, ShortensPromptsAndLeavesRoomForRecords) {
 }
 
 // Some cannot be made that short: then they are as short as they can be.
-TEST(Smoke, EveryGeneratedDatasetCanBeMade) {
+TEST(Smoke, EveryGeneratedDatasetCanBeBuilt) {
   OrderedJson json = {{"name", "m"}, {"models", {"tiny"}}, {"methods", {"full"}}};
   for (const Dataset& d : all_datasets()) {
     if (!d.has_length) continue;
@@ -244,7 +244,7 @@ TEST(Smoke, CutsSweeps) {
 }
 
 // So that tables can be looked at with the numbers that a paper prints.
-TEST(Smoke, KeepsWhatHasAPublishedNumber) {
+TEST(Smoke, KeepsSettingsWithPublishedNumbers) {
   const test::TemporaryDirectory directory;
   directory.write("table.csv",
                   "method,dataset,value\n\"snapkv:budget=2048 | snapkv:budget=512\",hop-9000,1\n");
@@ -280,7 +280,7 @@ TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
 }
 
 // MInference takes no fewer than 100 diagonals.
-TEST(Smoke, ShrinksToWhatAParameterAllows) {
+TEST(Smoke, ShrinksWithinTheRangesOfParameters) {
   const Manifest small = smoke_manifest(
       parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
       "minference:vertical=96,slash=100", "minference:vertical=128,slash=384"]})",
@@ -295,7 +295,7 @@ TEST(Smoke, ShrinksToWhatAParameterAllows) {
 }
 
 // A share is felt on a short prompt as it is on a long one, where it is more than a window.
-TEST(Smoke, ShrinksSharesAsTheTokensThatTheyMean) {
+TEST(Smoke, ShrinksRatiosLikeTheirTokens) {
   Manifest m =
       parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
       "snapkv:budget=1/4", "snapkv:budget=0.2", "snapkv:budget=25%,window=64", "snapkv:budget=1/10",

@@ -191,7 +191,7 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-TEST_P(Cliff, DroppedParagraphsThatNothingAsksForCostNothing) {
+TEST_P(Cliff, EvictingIrrelevantParagraphsKeepsTheScore) {
   std::vector<double> full, evicted, selected, broken;
   for (const Dialogue& dialogue : dialogues()) {
     const auto add = [](std::vector<double>& to, const Outcome& from) {

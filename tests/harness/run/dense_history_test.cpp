@@ -31,7 +31,7 @@ Dialogue dialogue_of_three_turns() {
                              {.turns = 3, .length = 130, .count = 1, .seed = 3})[0];
 }
 
-TEST(DenseHistory, AsksTheLastTurnAlone) {
+TEST(DenseHistory, AsksOnlyTheLastTurn) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of_three_turns();
   GoldCells cells;
@@ -57,7 +57,7 @@ TEST(DenseHistory, AsksTheLastTurnAlone) {
 }
 
 // What reads nothing of the prompt to decide selects as if it had prefilled the dialogue itself.
-TEST(DenseHistory, EqualsReprefillWhereThePrefillIsDense) {
+TEST(DenseHistory, EqualsReprefillIfThePrefillIsDense) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of_three_turns();
   GoldCells cells;
@@ -77,7 +77,7 @@ TEST(DenseHistory, EqualsReprefillWhereThePrefillIsDense) {
 }
 
 // A sparse prefill computes the last turn's rows, behind keys and values of full attention.
-TEST(DenseHistory, IsThatOfFullAttentionForSparsePrefills) {
+TEST(DenseHistory, IsComputedWithFullAttentionForSparsePrefills) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of_three_turns();
   const std::string spec = "a-shape:n_init=2,n_local=16";
@@ -117,7 +117,7 @@ TEST(DenseHistory, IsThatOfFullAttentionForSparsePrefills) {
 }
 
 // Every method, in company, alone, and alone to be timed.
-TEST(DenseHistory, CompanyChangesNothing) {
+TEST(DenseHistory, DoesNotDependOnTheBatch) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of_three_turns();
   GoldCells cells;
@@ -169,7 +169,7 @@ TEST(DenseHistory, FailsForMethodsThatMustSeeEveryToken) {
   }
 }
 
-TEST(DenseHistory, HasNoHistoryInADialogueOfOneTurn) {
+TEST(DenseHistory, IsEmptyForASingleTurn) {
   const SmallWorld world;
   Dialogue dialogue = dialogue_of_three_turns();
   dialogue.turns.resize(1);

@@ -47,7 +47,7 @@ void expect_near(const FidelityValues& got, const FidelityValues& want, double m
     EXPECT_NEAR(got[i], want[i], most) << kFidelityMetrics[i];
 }
 
-TEST(FullPrediction, IsTheDefinition) {
+TEST(FullPrediction, EqualsTheDefinition) {
   std::mt19937_64 random(7);
   std::normal_distribution<float> normal;
   for (const float scale : {0.01f, 1.f, 8.f}) {
@@ -75,7 +75,7 @@ TEST(FullPrediction, WorkedExample) {
   expect_near(got, {0.5 * std::log(3.0), 0, -std::log(3.0), std::log(4.0)}, 1e-7);
 }
 
-TEST(FullPrediction, OfLargeLogitsAndOfNoNumbers) {
+TEST(FullPrediction, HandlesLargeLogitsAndNaN) {
   // Beyond what exp reaches, also for tokens of no probability.
   const std::vector<float> full = {1000, -1000, 999}, method = {999, 1000, -1000};
   const FidelityValues got = FullPrediction(full).compare(method, 1);
@@ -89,7 +89,7 @@ TEST(FullPrediction, OfLargeLogitsAndOfNoNumbers) {
 
 // What is decoded freely and what is forced along the same tokens, alone or in company, with any
 // number of threads: every logit of every step.
-TEST(DecodeForced, IsFreeDecodingToTheBit) {
+TEST(DecodeForced, EqualsFreeDecodingBitwise) {
   const SmallWorld world;
   const Dialogue dialogue =
       make_tiny_dialogues(TinyTask::kList, {.turns = 1, .length = 130, .count = 1, .seed = 3})[0];
@@ -166,7 +166,7 @@ std::vector<Dialogue> dialogues_for_fidelity(std::size_t count, int length, int 
 
 constexpr Along kAlongs[] = {Along::kFull, Along::kGold};
 
-TEST(Fidelity, FullIsExactlyItselfAndLargeBudgetsNearlySo) {
+TEST(Fidelity, IsZeroForFullAndSmallForLargeBudgets) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_for_fidelity(2, 130, 2);
   Cells cells;
@@ -202,7 +202,7 @@ TEST(Fidelity, FullIsExactlyItselfAndLargeBudgetsNearlySo) {
 
 // A cell alone gives what it gives among others, in any order, with any number of threads and
 // chunks; and answers, counters and all else are what they are without fidelity.
-TEST(Fidelity, CompanyChangesNothing) {
+TEST(Fidelity, DoesNotDependOnTheBatch) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_for_fidelity(2, 60, 2);
   Cells cells;
@@ -245,7 +245,7 @@ TEST(Fidelity, CompanyChangesNothing) {
 // Along full attention's own greedy answer it agrees with itself at every token, so the agreement
 // of a method is the share of the answer that the method would give too, each token after the same
 // ones; and what is decoded on top is one answer for each branch.
-TEST(Fidelity, CostsOneAnswerMoreForEachBranch) {
+TEST(Fidelity, CostsOneAdditionalAnswerPerBranch) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_for_fidelity(1, 130, 1);
   const Method full = Method::parse("full"), snapkv = Method::parse("snapkv:budget=24,window=4");
@@ -260,7 +260,7 @@ TEST(Fidelity, CostsOneAnswerMoreForEachBranch) {
   EXPECT_EQ(measured.decoded_tokens, plain.decoded_tokens + 2 * (given - 1));
 }
 
-TEST(Fidelity, NoGoldAnswerHasNoValue) {
+TEST(Fidelity, HasNoValueWithoutAGoldAnswer) {
   const SmallWorld world;
   std::vector<Dialogue> dialogues = dialogues_for_fidelity(1, 90, 2);
   dialogues[0].turns[0].references.clear();
@@ -309,7 +309,7 @@ std::vector<Row> plain_logits(const PlainDecoder& decoder, const PlainMethod& me
 // Whole dialogues on the embedded model: prompts, answers, eviction and attention anew in double
 // precision.  What stays follows from positions: of scores that float32 rounds to 0, which this
 // model has many of, the two would choose differently.
-TEST(Fidelity, IsThatOfADecoderInDoublePrecision) {
+TEST(Fidelity, EqualsADoublePrecisionDecoder) {
   const SmallWorld world;
   const PlainDecoder decoder("tiny");
   const std::vector<Dialogue> dialogues = dialogues_for_fidelity(1, 30, 2);

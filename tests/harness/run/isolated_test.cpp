@@ -63,7 +63,7 @@ TEST(Isolated, UnitsAreDoneWithTheirLastCell) {
 }
 
 // What a cell takes does not depend on what ran before it on the same engine, nor on chance.
-TEST(Isolated, PeaksAreTheCellsOwn) {
+TEST(Isolated, PeaksBelongToOneCell) {
   const SmallWorld world;
   const Dialogue small = dialogue_of(120), large = dialogue_of(900, 5);
   const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 4, .isolated = true};
@@ -92,7 +92,7 @@ TEST(Isolated, PeaksAreTheCellsOwn) {
 }
 
 // An answer that needs more than its prompt let expect is counted.
-TEST(Isolated, LongAnswersAddToWhatIsResident) {
+TEST(Isolated, LongAnswersIncreaseResidentMemory) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of(120);
   const Method method = Method::parse("full:placement=host");

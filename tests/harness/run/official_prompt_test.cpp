@@ -62,7 +62,7 @@ std::string text_of(const Turn& turn) {
   return turn.instruction + turn.contexts.at(0).text + turn.question;
 }
 
-TEST(OfficialPrompts, OfMadeUpRecords) {
+TEST(OfficialPrompts, AreFilledFromSyntheticRecords) {
   const Golden golden;
   ASSERT_EQ(golden.json["made_up"].size(), 48u);
   for (const Json& one : golden.json["made_up"]) {
@@ -114,7 +114,7 @@ TEST(OfficialPrompts, SpansCoverThemWithoutGaps) {
   }
 }
 
-TEST(OfficialPrompts, OfAllRealFiles) {
+TEST(OfficialPrompts, AreFilledFromAllRealFiles) {
   if (!fs::exists(kLongBench)) GTEST_SKIP() << "no real files at " << kLongBench;
   const Golden golden;
   const std::vector<int> limits = golden.json["limits"];

@@ -49,7 +49,7 @@ std::map<std::pair<std::string, int>, double> output_errors(
   return out;
 }
 
-TEST(OutputError, OfFullAttentionIsExactlyNothing) {
+TEST(OutputError, IsZeroForFullAttention) {
   const SmallWorld world;
   const Dialogue dialogue = short_dialogue(2);
   std::vector<std::string> specs;
@@ -75,7 +75,7 @@ TEST(OutputError, OfFullAttentionIsExactlyNothing) {
 }
 
 /// Every method runs on full attention's hidden states, alone and in company.
-TEST(OutputError, CompanyChangesNothing) {
+TEST(OutputError, DoesNotDependOnTheBatch) {
   const SmallWorld world;
   const Dialogue dialogue = short_dialogue(2);
   std::vector<std::string> errors;
@@ -122,7 +122,7 @@ struct PlainError {
   double relative() const { return std::sqrt(error / size); }
 };
 
-TEST(OutputError, IsThatOfADecoderInDoublePrecision) {
+TEST(OutputError, EqualsADoublePrecisionDecoder) {
   const SmallWorld world;
   const PlainDecoder decoder("tiny");
   const auto layers = static_cast<std::size_t>(decoder.config.layers);

@@ -57,7 +57,7 @@ class ProbeMemory : public testing::Test {
   int prompt_tokens_ = 0;
 };
 
-TEST_F(ProbeMemory, IsThatOfTheMethodsNeeds) {
+TEST_F(ProbeMemory, IncludesTheMethodsDemand) {
   // An index and none on the device; codes and working sets of two sizes.
   const std::vector<std::pair<std::string, std::string>> pairs = {
       {"quest:budget=64,dense_layers=0", "oracle:budget=64"},

@@ -75,7 +75,7 @@ std::map<RecordKey, std::pair<double, std::string>> values(const UnitResult& res
   return out;
 }
 
-TEST(Probes, SharingChangesCostAndNothingElse) {
+TEST(Probes, SharingChangesOnlyTheCost) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_of(3, 2);
   const ProbeCells probes(kAll);
@@ -117,7 +117,7 @@ TEST(Probes, SharingChangesCostAndNothingElse) {
 }
 
 // What the probes call the answer is what `full` answers, at any temperature.
-TEST(Probes, TheAnswerIsFullAttentions) {
+TEST(Probes, ObserveTheAnswerOfFullAttention) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_of(2, 3);
   const ProbeCells probes({"token-overlap:window=8", "fragmentation"});
@@ -176,7 +176,7 @@ struct Matrices : PrefillPolicy {
 
 // The whole way of two figures, once more from matrices that one prefill of prompt and answer
 // gives.
-TEST(Probes, EqualWhatOnePrefillOfEverythingSays) {
+TEST(Probes, EqualASinglePrefill) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_of(1, 1);
   const ProbeCells probes({"token-overlap:budget=0.1,window=8", "coverage:eta=0.1"});
@@ -242,7 +242,7 @@ TEST(Probes, EqualWhatOnePrefillOfEverythingSays) {
   EXPECT_NEAR(got.scores[1].value, coverage / static_cast<double>(heads.size()), 1e-6);
 }
 
-TEST(Probes, FailuresStandAlone) {
+TEST(Probes, FailuresAffectOneProbeOnly) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_of(2, 2);
   const ProbeCells good({"coverage", "fragmentation"}),

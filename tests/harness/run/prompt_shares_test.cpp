@@ -52,7 +52,7 @@ Greedy answer_alone(const SmallWorld& world, const Method& method, const Prompt&
 }
 
 // Prefilled anew in each turn, a dialogue's last turn is a dialogue of one turn with that prompt.
-TEST(PromptShares, OfInfLlmAreThoseOfEachNewlyPrefilledPrompt) {
+TEST(PromptShares, InfLlmUsesTheRatioOfEachPrefilledPrompt) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues =
       make_tiny_dialogues(TinyTask::kList, {.turns = 2, .length = 300, .count = 1, .seed = 3});

@@ -54,7 +54,7 @@ std::string labels(const Tokenizer& tokenizer, const RenderedTurn& turn) {
   return out;
 }
 
-TEST(Prompt, LabelsSayWhereATemplatePutsThePieces) {
+TEST(Prompt, LabelsLocateThePiecesInATemplate) {
   const Tokenizer tokenizer = small_tokenizer();
   const auto text = [&](const std::string& jinja, int turn, const std::string& system = "") {
     const ChatTemplate chat = template_of(jinja);
@@ -76,7 +76,7 @@ TEST(Prompt, LabelsSayWhereATemplatePutsThePieces) {
 }
 
 // As Mistral's templates do.
-TEST(Prompt, ASystemPromptThatMovesServesOneTurn) {
+TEST(Prompt, MovingSystemPromptAllowsOneTurnOnly) {
   const Tokenizer tokenizer = small_tokenizer();
   const ChatTemplate chat = template_of(
       "{% set system = messages[0].content + ': ' %}{% for m in messages[1:] %}"
@@ -86,7 +86,7 @@ TEST(Prompt, ASystemPromptThatMovesServesOneTurn) {
   turn.question = "Which?";
   EXPECT_EQ(labels(renderer.text(turn, 0)), "markup[[Be brief: ]question[Which?]cue[]]");
   EXPECT_EQ(test::message_of([&] { renderer.text(turn, 1); }).substr(0, 76),
-            "chat: found that turn 2 changes what stands before it (with a system prompt)");
+            "chat: found that turn 2 changes the text before it (with a system prompt)");
 }
 
 TEST(Prompt, SpansAreTheLabelsOfTokens) {
@@ -110,7 +110,7 @@ TEST(Prompt, SpansAreTheLabelsOfTokens) {
             "<|begin_of_text|>Both.");  // which no cue begins
 }
 
-TEST(Prompt, AnswersEndAtWhatATemplateWritesBehindThem) {
+TEST(Prompt, AnswersEndAtTheTemplatesTextAfterThem) {
   const Tokenizer tiny =
       Tokenizer::from_json(embedded::tokenizer(), embedded::tokenizer_config(), "tiny");
   const Tokenizer small = small_tokenizer();

@@ -16,7 +16,7 @@ namespace {
 
 using namespace test;
 
-TEST(Recall, OfWhatMethodsSelect) {
+TEST(Recall, CoversSelectionMethods) {
   const SmallWorld world;
   const Dialogue dialogue =
       make_tiny_dialogues(TinyTask::kList, {.turns = 2, .length = 90, .count = 1, .seed = 3})[0];
@@ -55,7 +55,7 @@ TEST(Recall, OfWhatMethodsSelect) {
 
 // A method that chooses between the parts of a prompt chooses here too: of the first two turns it
 // reads everything, of later ones one earlier round.
-TEST(Recall, OfWhatIsChosenWithinAPrompt) {
+TEST(Recall, CoversSelectionInPrompts) {
   const SmallWorld world;
   const Dialogue dialogue =
       make_tiny_dialogues(TinyTask::kFact, {.turns = 4, .length = 240, .count = 1, .seed = 3})[0];

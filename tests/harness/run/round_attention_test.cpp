@@ -49,7 +49,7 @@ void expect_near(const std::vector<std::vector<double>>& got, const std::vector<
   }
 }
 
-TEST(RoundAttention, IsThatOfADecoderInDoublePrecision) {
+TEST(RoundAttention, EqualsADoublePrecisionDecoder) {
   const PlainDecoder decoder(kModel);
   const Prompt dialogue = made_up_dialogue(decoder.config.vocab);
   const std::size_t bounds[] = {2, 11, 28, 33};  // of rounds; the last is the question's begin

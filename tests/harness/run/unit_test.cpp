@@ -103,7 +103,7 @@ TEST(Sharing, NeverChangesAResult) {
 
 // A cell that runs by itself for its times prefills the whole dialogue at each turn, and yet plans
 // the turn's own rows alone: the earlier ones keep what their turns planned.
-TEST(Sharing, CellsThatAreTimedGiveTheSame) {
+TEST(Sharing, TimedCellsHaveTheSameResults) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(2);
   Cells all;
@@ -149,7 +149,7 @@ TEST(Sharing, CellsThatAreTimedGiveTheSame) {
 }
 
 // Ten methods cost one prefill, and gold answers let later turns go on from it.
-TEST(Sharing, SavesWhatItPromises) {
+TEST(Sharing, SavesPrefills) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(1);
   Cells cells;
@@ -254,7 +254,7 @@ TEST(Unit, KeyformersTemperatureRisesUntilTheAnswersLimit) {
 }
 
 // Units that run at the same time end one after the other, so that each can be stored at its end.
-TEST(Unit, EachIsHandedOverWhenItEnds) {
+TEST(Unit, EachIsDeliveredWhenItEnds) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(12);
   Cells cells;
@@ -262,7 +262,7 @@ TEST(Unit, EachIsHandedOverWhenItEnds) {
   const auto backend = make_cpu_backend(1);
   Engine engine(world.model, *backend, {});
   std::size_t begun = 0, ended = 0, at_once = 0;
-  std::vector<std::size_t> begun_at_end;
+  std::vector<std::size_t> begun_when_ended;
   std::vector<Record> records;
   run_units(
       engine, world.renderer, {.max_prompt_tokens = 4000, .max_new_tokens = 8},
@@ -273,14 +273,14 @@ TEST(Unit, EachIsHandedOverWhenItEnds) {
       },
       [&](const Unit& unit, UnitResult result) {
         ++ended;
-        begun_at_end.push_back(begun);
+        begun_when_ended.push_back(begun);
         for (const Record& r : result.records) EXPECT_EQ(r.dialogue, unit.dialogue->id);
         EXPECT_EQ(result.records.size(), cells.cells.size() * unit.dialogue->turns.size());
         records.insert(records.end(), result.records.begin(), result.records.end());
       });
-  ASSERT_EQ(begun_at_end.size(), dialogues.size());
-  EXPECT_LE(begun_at_end[0], kMaxConcurrentUnits + 1) << "one more is known, and waits";
-  EXPECT_LT(begun_at_end[3], dialogues.size()) << "not all at the end";
+  ASSERT_EQ(begun_when_ended.size(), dialogues.size());
+  EXPECT_LE(begun_when_ended[0], kMaxConcurrentUnits + 1) << "one more is known, and waits";
+  EXPECT_LT(begun_when_ended[3], dialogues.size()) << "not all at the end";
   EXPECT_GE(at_once, 2u) << "several fill the decode steps";
   EXPECT_LE(at_once, kMaxConcurrentUnits + 1);
   std::vector<Unit> units;
@@ -341,7 +341,7 @@ TEST(Unit, SplitsIntoItsCells) {
 }
 
 // A cell that fails is recorded with its reason, in all its turns; the others are what they were.
-TEST(Unit, FailuresStandAlone) {
+TEST(Unit, FailuresAffectOneCellOnly) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(2);
   Cells good, all;
@@ -372,7 +372,7 @@ TEST(Unit, FailuresStandAlone) {
 }
 
 // What does not fit is recorded as out of memory; a shorter dialogue beside it runs.
-TEST(Unit, MemoryIsRefusedCellByCell) {
+TEST(Unit, MemoryLimitAppliesPerCell) {
   const SmallWorld world;
   std::vector<Dialogue> dialogues = short_dialogues(1, 60);
   dialogues.push_back(short_dialogues(2, 1500)[1]);

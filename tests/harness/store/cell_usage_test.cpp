@@ -21,7 +21,7 @@ Cell cell_of(const std::string& dataset, const std::string& method) {
   return out;
 }
 
-TEST(LimitedAnswers, AreToldApartWhereTheyDiffer) {
+TEST(LimitedAnswers, AreCountedPerMethodAndDatasetIfTheyDiffer) {
   const std::vector<Cell> cells = {cell_of("a", "full"), cell_of("a", "quest"),
                                    cell_of("b", "full"), cell_of("b", "quest")};
   const auto describe = [&](std::vector<CellUsage> usages) {
@@ -40,7 +40,7 @@ TEST(LimitedAnswers, AreToldApartWhereTheyDiffer) {
             "4 of 8 answers reached their length limit; by method: full 4 of 4, quest 0 of 4");
 }
 
-TEST(LimitedAnswers, ManyMethodsWithoutOneAreCounted) {
+TEST(LimitedAnswers, CountsMethodsWithoutLimitedAnswers) {
   std::vector<Cell> cells;
   std::map<std::string, CellUsage> by_cell;
   for (const char* method : {"full", "quest", "snapkv", "h2o"}) {
@@ -52,7 +52,7 @@ TEST(LimitedAnswers, ManyMethodsWithoutOneAreCounted) {
       "2 of 16 answers reached their length limit; by method: quest 2 of 4, none of 3 others");
 }
 
-TEST(LimitedAnswers, OfACellWithSeveralLabelsCountOnce) {
+TEST(LimitedAnswers, CountACellWithSeveralLabelsOnce) {
   Cell other = cell_of("a", "full");
   other.dataset = "b";
   const std::map<std::string, CellUsage> by_cell = {{"a/full", {4, 3}}};
@@ -60,7 +60,7 @@ TEST(LimitedAnswers, OfACellWithSeveralLabelsCountOnce) {
             "3 of 4 answers reached their length limit");
 }
 
-TEST(LimitedAnswers, AreNotThoseOfAFixedLength) {
+TEST(LimitedAnswers, ExcludeAnswersOfAFixedLength) {
   Cell fixed = cell_of("a", "full"), probe = cell_of("b", "full");
   fixed.protocol_text = R"({"isolated": "each cell by itself"})";
   probe.method_canonical = "probe coverage:eta=0.1";
@@ -93,7 +93,7 @@ class CutAnswers : public testing::Test {
 };
 
 // An answer was cut if the same answer goes on with a higher limit.
-TEST_F(CutAnswers, ShowInTheSummaryInStatusAndInEveryReport) {
+TEST_F(CutAnswers, AppearInSummaryStatusAndEveryReport) {
   const Finished whole = run(cut_manifest(60), "whole.db"),
                  cut = run(cut_manifest(kLimit), "cut.db");
   ASSERT_EQ(whole.code + cut.code, 0) << whole.err << cut.err;
@@ -133,7 +133,7 @@ TEST_F(CutAnswers, ShowInTheSummaryInStatusAndInEveryReport) {
             text);
 }
 
-TEST_F(CutAnswers, AreNoneWhereAllAnswersEnded) {
+TEST_F(CutAnswers, AreAbsentIfAllAnswersEnded) {
   const std::string text = replace_all(cut_manifest(60), ", \"streamingllm:budget=12\"", "");
   const Finished whole = run(text, "s.db");
   ASSERT_EQ(whole.code, 0) << whole.err;
@@ -164,7 +164,7 @@ TEST_F(CutAnswers, AreMarkedAmongTheAnswers) {
 }
 
 // Their length is what the manifest asks for, whatever the answer.
-TEST_F(CutAnswers, OfIsolatedCellsAreNone) {
+TEST_F(CutAnswers, ExcludeIsolatedCells) {
   const Finished isolated =
       run(cut_manifest(3, R"(, "isolated": true, "probes": ["coverage:eta=0.1"])"), "s.db");
   ASSERT_EQ(isolated.code, 0) << isolated.err;
@@ -176,7 +176,7 @@ TEST_F(CutAnswers, OfIsolatedCellsAreNone) {
   for (const Json& one : json["cells"]) EXPECT_FALSE(one.contains("length_limit")) << one;
 }
 
-TEST(Generate, SaysWhatEndedTheAnswer) {
+TEST(Generate, ReportsTheFinishReason) {
   const auto generate = [](Arguments more) {
     more.insert(more.begin(), {"generate", "--model", "tiny", "--chat"});
     return run_program(more, "what is the color of alice?");

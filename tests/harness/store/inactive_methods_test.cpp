@@ -70,7 +70,7 @@ TEST_F(InactiveMethods, AreNamedWithTheirDatasets) {
 }
 
 // Each part of attention that a method leaves out is enough.
-TEST_F(InactiveMethods, AreNotThoseThatLeaveAnythingOut) {
+TEST_F(InactiveMethods, ExcludeMethodsThatOmitTokens) {
   ASSERT_EQ(run({"snapkv:budget=64", "oracle:budget=64", "a-shape:n_init=4,n_local=32",
                  "streamingllm:budget=0.9"})
                 .code,
@@ -79,7 +79,7 @@ TEST_F(InactiveMethods, AreNotThoseThatLeaveAnythingOut) {
 }
 
 // A selection that reads everything and a prefill that computes everything, on a kept cache too.
-TEST_F(InactiveMethods, AreOfEveryKindAndHistory) {
+TEST_F(InactiveMethods, CoverEveryKindAndHistory) {
   const std::vector<std::string> methods = {"snapkv:budget=4096", "quest:budget=4096",
                                             "a-shape:n_init=128,n_local=3968", "h2o:budget=4096",
                                             "full"};
@@ -103,13 +103,13 @@ TEST_F(InactiveMethods, AreOfEveryKindAndHistory) {
   }
 }
 
-TEST_F(InactiveMethods, ProbesAreNone) {
+TEST_F(InactiveMethods, ExcludeProbes) {
   ASSERT_EQ(run({"full"}, {{"probes", {"coverage:eta=0.1"}}}).code, 0);
   EXPECT_EQ(status()["inactive"], Json::array());
 }
 
 // What is left out of one answer of many is enough, too.
-TEST_F(InactiveMethods, AreNoneIfOneRecordDiffers) {
+TEST_F(InactiveMethods, AreAbsentIfOneRecordDiffers) {
   ASSERT_EQ(run({"snapkv:budget=4096"}).code, 0);
   ASSERT_EQ(status()["inactive"].size(), 1u);
   for (const char* name : {"kv_tokens", "attended_tokens", "prefill_pairs_share"}) {

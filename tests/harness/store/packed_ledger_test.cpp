@@ -39,7 +39,7 @@ void expect_equal(const Ledger& a, const Ledger& b) {
   }
 }
 
-TEST(PackedLedger, ComesBackAsItWas) {
+TEST(PackedLedger, RoundTrips) {
   for (const auto& [steps, layers] : {std::pair{0, 0}, {1, 1}, {1, 5}, {2, 1}, {65, 16}})
     expect_equal(unpack_ledger(pack(ledger_of(steps, layers)), "x"), ledger_of(steps, layers));
   Ledger extremes;
@@ -51,14 +51,14 @@ TEST(PackedLedger, ComesBackAsItWas) {
   expect_equal(unpack_ledger(pack(extremes), "x"), extremes);
 }
 
-TEST(PackedLedger, TakesAFewBytesForEachStepAndLayer) {
+TEST(PackedLedger, UsesFewBytesPerStepAndLayer) {
   EXPECT_LT(pack(ledger_of(65, 16)).size(), 65u * 16 * 7);
   Ledger nothing;
   for (int s = 0; s < 1000; ++s) nothing.begin_step(80);
   EXPECT_LT(pack(nothing).size(), 10u);
 }
 
-TEST(PackedLedger, RefusesOtherBytes) {
+TEST(PackedLedger, RejectsOtherBytes) {
   const std::string good = pack(ledger_of(9, 4));
   for (std::size_t n = 0; n < good.size(); ++n)
     EXPECT_THROW(unpack_ledger(std::string_view(good).substr(0, n), "x"), Error) << n;

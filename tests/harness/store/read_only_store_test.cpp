@@ -72,7 +72,7 @@ class ReadOnlyStore : public testing::Test {
   fs::path folder_ = directory_.path("f");
 };
 
-TEST_F(ReadOnlyStore, IsReadAsItIsAndNothingIsLeftBesideIt) {
+TEST_F(ReadOnlyStore, IsReadWithoutCreatingFiles) {
   const std::string want = report_read_only(directory_.write("own.db", small_store()));
   for (const auto& [file, folder] : {std::pair(0444, 0555), {0444, 0777}, {0666, 0555}}) {
     SCOPED_TRACE(fmt::format("{:o} in {:o}", file, folder));
@@ -85,7 +85,7 @@ TEST_F(ReadOnlyStore, IsReadAsItIsAndNothingIsLeftBesideIt) {
   }
 }
 
-TEST_F(ReadOnlyStore, OfANameThatAnAddressWouldMisread) {
+TEST_F(ReadOnlyStore, EscapesSpecialCharactersOfItsName) {
   const std::string want = report_read_only(directory_.write("own.db", small_store()));
   const std::string db = directory_.write("f/a b?c#d%41.db", small_store());
   fs::permissions(db, fs::perms(0444));
@@ -94,7 +94,7 @@ TEST_F(ReadOnlyStore, OfANameThatAnAddressWouldMisread) {
 }
 
 // What another process has written and not merged yet is read with it, or the store is refused.
-TEST_F(ReadOnlyStore, NeverHidesWhatIsNotMergedYet) {
+TEST_F(ReadOnlyStore, ReportsUnmergedChanges) {
   const std::string db = store(0644, 0755);
   const Store writer = [&] {
     Store out = Store::open_to_write(db);
@@ -114,14 +114,14 @@ TEST_F(ReadOnlyStore, NeverHidesWhatIsNotMergedYet) {
   for (const char* suffix : {"", "-wal"}) fs::copy_file(db + suffix, copy + suffix);
   fs::permissions(folder_, fs::perms(0555));
   const std::string refusal = without_privileges([&] { return metrics(copy); });
-  EXPECT_NE(refusal.find("copy.db: found changes beside it (copy.db-wal) that cannot be merged"),
+  EXPECT_NE(refusal.find("copy.db: found unmerged changes (copy.db-wal) that cannot be read here"),
             std::string::npos)
       << refusal;
   EXPECT_EQ(refusal.find('\n'), std::string::npos);
 }
 
 // The file, its folder, or both, for who has no right to write.
-TEST_F(ReadOnlyStore, IsNotWritten) {
+TEST_F(ReadOnlyStore, IsRejectedForWriting) {
   for (const auto& [file, folder] : {std::pair(0444, 0555), {0444, 0777}, {0666, 0555}}) {
     SCOPED_TRACE(fmt::format("{:o} in {:o}", file, folder));
     const std::string db = store(file, folder);
@@ -146,7 +146,7 @@ TEST_F(ReadOnlyStore, IsNotWritten) {
 }
 
 // What a run leaves that is killed before its first write.
-TEST(EmptyStore, IsOneWithoutExperiments) {
+TEST(EmptyStore, HasNoExperiments) {
   const TemporaryDirectory directory;
   const std::string empty = directory.write("empty.db", ""), page = directory.path("page.db");
   execute(page, "PRAGMA journal_mode=WAL");
@@ -171,7 +171,7 @@ TEST(EmptyStore, IsOneWithoutExperiments) {
 }
 
 // For everybody, root too: where the index should be made, a link that leads nowhere is in the way.
-TEST_F(ReadOnlyStore, EveryCommandThatOnlyReadsDoes) {
+TEST_F(ReadOnlyStore, ServesEveryReadingCommand) {
   const std::string db = store(0644, 0755);
   directory_.write("f/small.csv", "method,position,value\nfull,end,12.5\n");
   const std::string manifest = directory_.write("f/m.json", small_manifest());
@@ -218,7 +218,7 @@ TEST_F(ReadOnlyStore, EveryCommandThatOnlyReadsDoes) {
   for (const Arguments& command : commands) {
     const Finished run = run_program(command);
     EXPECT_EQ(run.code, 2);
-    EXPECT_NE(run.err.find("s.db: found changes beside it"), std::string::npos) << run.err;
+    EXPECT_NE(run.err.find("s.db: found unmerged changes"), std::string::npos) << run.err;
   }
 }
 

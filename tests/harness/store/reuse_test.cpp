@@ -17,7 +17,7 @@
 namespace turnbench::test {
 namespace {
 
-TEST(ChangedParts, AreThoseThatDecideACell) {
+TEST(ChangedParts, AreThoseThatDetermineACell) {
   const SourceHashes then = {{"engine", "1"},
                              {"prompts", "1"},
                              {"methods/snapkv", "1"},
@@ -54,7 +54,7 @@ TEST(ChangedParts, AreThoseThatDecideACell) {
   EXPECT_EQ(changed_parts("full", card, other), std::vector<std::string>{"cuda"});
 }
 
-TEST(SettingIn, ReadsWhatTheCanonicalTextSays) {
+TEST(SettingIn, ReadsSettingsFromTheCanonicalName) {
   for (const char* spec : {"snapkv:budget=64,window=8", "minference+snapkv:budget=1/5",
                            "snapkv:budget=64,placement=host,cache_tokens=32"}) {
     const Method method = Method::parse(spec);
@@ -92,7 +92,7 @@ struct ReusedSweep {
   }
 };
 
-TEST(Stale, AMethodsResultsAreComputedAnewWhenItsSourcesChanged) {
+TEST(Stale, ChangedSourcesOfAMethodCauseRecomputation) {
   const ReusedSweep sweep;
   EXPECT_EQ(sweep.status().find("stale"), std::string::npos) << sweep.status();
   sweep.computed_by("json_set(json, '$.sources.\"methods/snapkv\"', 'x')");
@@ -122,7 +122,7 @@ TEST(Stale, AMethodsResultsAreComputedAnewWhenItsSourcesChanged) {
   EXPECT_EQ(count(sweep.db, "SELECT count(DISTINCT environment) FROM record"), 2);
 }
 
-TEST(Stale, WhatDoesNotSayItsSourcesIsComputedAnew) {
+TEST(Stale, ResultsWithoutSourcesAreRecomputed) {
   const ReusedSweep sweep;
   sweep.computed_by("json_remove(json, '$.sources')");
   EXPECT_NE(sweep.status().find("unknown sources"), std::string::npos) << sweep.status();
@@ -130,7 +130,7 @@ TEST(Stale, WhatDoesNotSayItsSourcesIsComputedAnew) {
   expect_same(sweep.results(), sweep.first);
 }
 
-TEST(Stale, ScoresOfOtherMetricsAreScoredAnewFromTheAnswers) {
+TEST(Stale, ChangedMetricsCauseRescoringOfStoredAnswers) {
   const ReusedSweep sweep;
   execute(sweep.db, "UPDATE score SET sources = 'x', value = 0.125");
   EXPECT_NE(sweep.status().find("metrics changed since"), std::string::npos) << sweep.status();
@@ -140,7 +140,7 @@ TEST(Stale, ScoresOfOtherMetricsAreScoredAnewFromTheAnswers) {
   EXPECT_EQ(sweep.status().find("stale"), std::string::npos) << sweep.status();
 }
 
-TEST(Stale, DialoguesAreBuiltAnewAndCompared) {
+TEST(Stale, DialoguesAreRebuiltAndCompared) {
   const ReusedSweep sweep;
   execute(sweep.db, "UPDATE dataset SET sources = 'x'");
   EXPECT_NE(sweep.status().find("datasets changed since"), std::string::npos) << sweep.status();
@@ -155,7 +155,7 @@ std::string with_limit(int limit, const std::string& name = "limits") {
     "methods": ["full", "snapkv:budget=64"], "probes": ["coverage"]})";
 }
 
-TEST(Limits, UseWhatIsThereWhateverTheySay) {
+TEST(Limits, ReuseStoredResultsAtAnyLimit) {
   const TemporaryDirectory directory;
   const std::string db = directory.path("s.db");
   const auto units = [&](int limit, const std::string& name = "limits") {
@@ -182,7 +182,7 @@ TEST(Limits, UseWhatIsThereWhateverTheySay) {
   EXPECT_EQ(again.out, whole.out);
 }
 
-TEST(Kill, LosesNoDialogueThatHasEnded) {
+TEST(Kill, LosesNoFinishedDialogue) {
   const TemporaryDirectory directory;
   const std::string db = directory.path("s.db"),
                     manifest = directory.write("m.json", with_limit(60));
@@ -208,7 +208,7 @@ TEST(Kill, LosesNoDialogueThatHasEnded) {
   EXPECT_LT(left["units"], 240);
 }
 
-TEST(Report, ReadsAStoreWhoseMethodsNobodyKnowsAnyMore) {
+TEST(Report, ReadsAStoreWithUnknownMethods) {
   const TemporaryDirectory directory;
   const std::string db = directory.path("s.db"),
                     manifest = directory.write("m.json", R"({"name": "old", "models": ["tiny"],

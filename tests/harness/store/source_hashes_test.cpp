@@ -80,7 +80,7 @@ class SourceTree : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(SourceTree, EachFileTouchesWhatItDecides) {
+TEST_F(SourceTree, EachFileChangesItsParts) {
   using Parts = std::vector<std::string>;
   EXPECT_EQ(hashes().size(), 9u);
   EXPECT_EQ(changed_by("inference/engine/engine.cpp"), Parts{"engine"});
@@ -123,7 +123,7 @@ std::string git(const std::string& tree, const std::string& arguments) {
   return "git -C '" + tree + "' -c user.name=a -c user.email=a@b.c " + arguments;
 }
 
-TEST_F(SourceTree, NamesTheCommitOfItsOwnCheckout) {
+TEST_F(SourceTree, NamesTheCommitOfItsCheckout) {
   const std::string tree = directory_.path(""), out = directory_.path("state.out");
   const auto state = [&] {
     parts_of(tree, out);
@@ -190,7 +190,7 @@ class Sources : public testing::Test {
   const std::vector<Part> parts_ = parts_of(TURNBENCH_SOURCE_DIR, directory_.path("state.out"));
 };
 
-TEST_F(Sources, OfMethodsAndProbesAreAllThatTheyInclude) {
+TEST_F(Sources, MethodsAndProbesHaveAllIncludedFiles) {
   const auto check = [&](const std::string& folder, const std::string& name) {
     const Part& p = part(folder + name);
     EXPECT_TRUE(is_described_in(p, name)) << p.name;
@@ -200,7 +200,7 @@ TEST_F(Sources, OfMethodsAndProbesAreAllThatTheyInclude) {
   for (const ProbeInfo& probe : all_probes()) check("probes/", std::string(probe.name));
 }
 
-TEST_F(Sources, OneThatIsLeftOutIsFound) {
+TEST_F(Sources, MissingFileIsDetected) {
   Part p = part("methods/pyramidkv");
   ASSERT_EQ(p.files.erase("methods/eviction/snapkv.cpp"), 1u);
   EXPECT_EQ(missing_in(p), std::set<std::string>{"methods/eviction/snapkv.cpp"});
@@ -209,7 +209,7 @@ TEST_F(Sources, OneThatIsLeftOutIsFound) {
             (std::set<std::string>{"methods/parts/scores.h", "methods/eviction/snapkv.cpp"}));
 }
 
-TEST_F(Sources, OfEachFolderAreInSomePart) {
+TEST_F(Sources, EveryFolderBelongsToAPart) {
   // Registries, checks before a run, the base class of the example in CONTRIBUTING.md, the search
   // whose pattern file has its own hash, and measurements that no store keeps.
   std::set<std::string> known = {"methods/registry.cpp",
@@ -280,7 +280,7 @@ TEST_F(EditedSources, OnlyChangedTokensOfAnInterfaceMakeResultsStale) {
   EXPECT_EQ(changed_by(file, "\n", "\n#define A B\n"), Parts{"engine"});
 }
 
-TEST_F(EditedSources, AChangedNumberMakesTheMethodsStaleThatUseIt) {
+TEST_F(EditedSources, ChangedConstantMakesItsMethodsStale) {
   const auto changed = changed_by("methods/eviction/snapkv.cpp", "\"[0-9]+\"", "\"9999\"");
   EXPECT_TRUE(changed.contains("methods/snapkv"));
   EXPECT_TRUE(changed.contains("methods/pyramidkv"));

@@ -120,7 +120,7 @@ void for_each_source(const std::function<void(const std::string&, const std::str
   }
 }
 
-TEST(SourceTokens, OfTheTokensOfAFileAreTheSame) {
+TEST(SourceTokens, AreEqualAfterPrintingAndReadingAgain) {
   std::size_t files = 0;
   for_each_source([&](const std::string& file, const std::string& text) {
     const std::string tokens = token_text(text);
@@ -130,7 +130,7 @@ TEST(SourceTokens, OfTheTokensOfAFileAreTheSame) {
   EXPECT_GT(files, 300u);
 }
 
-TEST(SourceTokens, NoMacroMakesCommentsOrLinesDecide) {
+TEST(SourceTokens, SourcesUseNoMacrosThatDependOnLines) {
   // Values that a comment or a line end would change: the line, and the text of a macro's argument.
   for_each_source([](const std::string& file, const std::string& text) {
     if (file.starts_with("tests/")) return;

@@ -26,7 +26,7 @@ struct Binding : testing::Test {
   sqlite3* db = nullptr;
 };
 
-TEST_F(Binding, ATextThatIsTooLarge) {
+TEST_F(Binding, OversizedTextIsRejected) {
   Statement statement(db, "INSERT INTO t VALUES (?, ?)");
   sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 1000);
   EXPECT_EQ(refusal([&] { statement << 5 << std::string(2000, 'x'); }),
@@ -39,7 +39,7 @@ TEST_F(Binding, ATextThatIsTooLarge) {
   EXPECT_EQ(count.integer(1), 900);
 }
 
-TEST_F(Binding, MoreThanTheStatementHas) {
+TEST_F(Binding, TooManyValuesAreRejected) {
   Statement statement(db, "SELECT a FROM t WHERE a = ?");
   const auto one_more = [&](auto value) {
     statement.reset();
@@ -52,7 +52,7 @@ TEST_F(Binding, MoreThanTheStatementHas) {
   EXPECT_EQ(one_more("text"), want);
 }
 
-TEST_F(Binding, WhileThereAreRows) {
+TEST_F(Binding, BindingBetweenRowsIsRejected) {
   Statement statement(db, "SELECT a FROM t WHERE a > ?");
   statement << 0;
   ASSERT_TRUE(statement.next());

@@ -64,7 +64,7 @@ TEST(Store, WritesAreIdempotent) {
 }
 
 // A record that comes twice in one batch is stored once, with its score.
-TEST(Store, ARecordTwiceInOneWriteKeepsItsScore) {
+TEST(Store, DuplicateRecordInOneWriteKeepsItsScore) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
   store.add_experiment(plan_of("e", "text", {"c1"}));
@@ -93,7 +93,7 @@ TEST(Store, TheFirstRecordWins) {
 }
 
 // A failure inside a transaction leaves nothing of it.
-TEST(Store, AHalfWrittenUnitIsNotThere) {
+TEST(Store, PartiallyWrittenUnitsAreRolledBack) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
   store.add_experiment(plan_of("e", "text", {"c1"}));
@@ -107,7 +107,7 @@ TEST(Store, AHalfWrittenUnitIsNotThere) {
 }
 
 // Each experiment reads with the manifest that was planned last, and forgets only its own failures.
-TEST(Store, ExperimentsKeepApart) {
+TEST(Store, ExperimentsAreIndependent) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
   store.add_experiment(plan_of("a", "a1", {"c1"}));
@@ -127,7 +127,7 @@ TEST(Store, ExperimentsKeepApart) {
 }
 
 // What the manifest plans keeps its places, however often it is planned and something is imported.
-TEST(Store, ImportedCellsStandBehindThePlan) {
+TEST(Store, ImportedCellsFollowThePlannedOnes) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
   store.add_experiment(plan_of("e", "text", {"c1", "c2"}));
@@ -158,7 +158,7 @@ TEST(Store, ScoresAreAddedAndReplacedOnlyWhenAsked) {
 }
 
 // What reads the answers may write between two dialogues, whatever another process has committed.
-TEST(Store, AnswersAreReadBesideAnotherWriter) {
+TEST(Store, AnswersAreReadDuringConcurrentWrites) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
   store.add_experiment(plan_of("e", "text", {"c1", "c2"}));
@@ -191,7 +191,7 @@ Judgement judgement_of(int ordinal, Judgement::Status status, double score) {
   return out;
 }
 
-TEST(Store, AFailedJudgingMayBeReplacedAndNoOther) {
+TEST(Store, OnlyFailedJudgementsAreReplaced) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
   store.add_experiment(plan_of("e", "text", {"c1"}));
@@ -217,7 +217,7 @@ TEST(Store, AFailedJudgingMayBeReplacedAndNoOther) {
 }
 
 // A store of schema 1 has neither judgements nor sources.
-TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
+TEST(Store, OlderStoresAreMigratedOnlyForWriting) {
   const TemporaryDirectory directory;
   const std::string path = directory.path("a.db");
   {
@@ -256,7 +256,7 @@ TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
   expect_same(after, before);
 }
 
-TEST(Store, RefusesWhatIsNoStore) {
+TEST(Store, RejectsOtherFiles) {
   const TemporaryDirectory directory;
   EXPECT_NE(test::message_of([&] { Store::open(directory.path("none.db")); }).find("no such file"),
             std::string::npos);

@@ -22,7 +22,7 @@ std::string manifest(const std::string& limit) {
          limit + "}";
 }
 
-TEST(Truncation, CountsWhatEarlierTurnsLost) {
+TEST(Truncation, CountsTokensRemovedFromEarlierTurns) {
   Truncation t;
   t.add(100, 0);
   t.add(60, 40);
@@ -56,7 +56,7 @@ class CutPrompts : public testing::Test {
 };
 
 // The lengths before the cut are those of a run that cuts nothing.
-TEST_F(CutPrompts, ShowInTheSummaryAndInEveryReport) {
+TEST_F(CutPrompts, AppearInTheSummaryAndInEveryReport) {
   const Finished whole = run("", "whole.db"), cut = run(R"(, "max_prompt_tokens": 200)", "cut.db");
   ASSERT_EQ(whole.code + cut.code, 0) << whole.err << cut.err;
   const std::string lengths = "SELECT max(prompt_tokens) FROM record";
@@ -89,7 +89,7 @@ TEST_F(CutPrompts, ShowInTheSummaryAndInEveryReport) {
 }
 
 // What is counted is no part of what a cell is.
-TEST_F(CutPrompts, LeaveTheProtocolAsItIs) {
+TEST_F(CutPrompts, DoNotChangeTheProtocol) {
   const std::string limit = R"(, "max_prompt_tokens": 200)";
   ASSERT_EQ(run(limit, "a.db", {"--limit", "1"}).code, 0);
   const Dump first = dump(directory_.path("a.db"));
@@ -98,7 +98,7 @@ TEST_F(CutPrompts, LeaveTheProtocolAsItIs) {
   EXPECT_NE(report("a.db", "md").out.find("12 of 12 prompts were cut"), std::string::npos);
 }
 
-TEST(PromptLimit, IsNoMoreThanTheModelReads) {
+TEST(PromptLimit, IsAtMostTheModelsPositions) {
   const Malformed cases[] = {
       {"beyond tiny's positions",
        [](const TemporaryDirectory& d) -> Arguments {
@@ -125,7 +125,7 @@ std::vector<Dialogue> with_a_long_question() {
   return out;
 }
 
-TEST(PromptLimit, WhatCannotBeCutFailsAlone) {
+TEST(PromptLimit, DialogueThatCannotBeCutFailsAlone) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = with_a_long_question();
   Cells cells;
@@ -154,7 +154,7 @@ TEST(PromptLimit, WhatCannotBeCutFailsAlone) {
 }
 
 // Fewer tokens than turns are not the same as no limit.
-TEST(PromptLimit, OfLessThanATokenATurn) {
+TEST(PromptLimit, FewerTokensThanTurnsIsAnError) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = with_a_long_question();
   Cells cells;

@@ -105,7 +105,7 @@ void expect_coverage(const std::string& name, const Draw& draw, double truth,
   }
 }
 
-TEST(Coverage, OfMeans) {
+TEST(Coverage, IntervalsOfMeansCover) {
   expect_coverage("binary .5", binary(.5), .5, share_interval);
   expect_coverage("binary .9", binary(.9), .9, share_interval);
   expect_coverage("binary .98", binary(.98), .98, share_interval);
@@ -113,7 +113,7 @@ TEST(Coverage, OfMeans) {
   expect_coverage("F1-like", f1_like, .5, share_interval);
 }
 
-TEST(Coverage, OfDifferences) {
+TEST(Coverage, IntervalsOfDifferencesCover) {
   expect_coverage("-5, sparse", changed(.055556, 0), -.05, difference_interval);
   expect_coverage("-10, continuous", shifted(.1), -.1, difference_interval);
   expect_coverage("-30", changed(1.0 / 3, 0), -.3, difference_interval);
@@ -121,7 +121,7 @@ TEST(Coverage, OfDifferences) {
 }
 
 // Several datasets weigh the same, however many dialogues they have and however hard they are.
-TEST(Coverage, OfMeansOverDatasets) {
+TEST(Coverage, IntervalsOfMeansOverDatasetsCover) {
   const struct {
     std::vector<double> p;
     std::vector<std::size_t> n;
@@ -155,7 +155,7 @@ TEST(Coverage, OfMeansOverDatasets) {
 }
 
 // Times scatter by a factor, not by a sum.
-TEST(Coverage, OfTimes) {
+TEST(Coverage, IntervalsOfTimesCover) {
   const auto times = [](Random& random, std::size_t count) {
     return draw_dialogues(random, count, [&](double) { return std::exp(.3 * normal(random)); });
   };
@@ -163,7 +163,7 @@ TEST(Coverage, OfTimes) {
 }
 
 // With as many dialogues as a plan asks for, four of five experiments find the difference.
-TEST(Power, IsWhatWasAskedFor) {
+TEST(Power, EqualsTheRequestedPower) {
   Random random(8);
   const Draw draw = shifted(.03);
   const auto differences_of = [&](std::size_t count) {

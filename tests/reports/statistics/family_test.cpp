@@ -84,7 +84,7 @@ Differences random_rows(Random& random, std::size_t members, std::size_t dialogu
   return rows;
 }
 
-TEST(SignFlips, AreAllOfFewDialogues) {
+TEST(SignFlips, EnumerateAllFlipsOfFewDialogues) {
   Random random(3);
   for (std::size_t dialogues = 1; dialogues <= SignFlips::kMaxEnumerated; ++dialogues) {
     for (const bool binary : {false, true}) {
@@ -98,7 +98,7 @@ TEST(SignFlips, AreAllOfFewDialogues) {
   }
 }
 
-TEST(SignFlips, RandomOnesComeNearAll) {
+TEST(SignFlips, RandomFlipsApproximateAllFlips) {
   Random random(4);
   for (const bool binary : {false, true}) {
     const Differences rows = random_rows(random, 4, 14, binary);
@@ -111,7 +111,7 @@ TEST(SignFlips, RandomOnesComeNearAll) {
   }
 }
 
-TEST(SignFlips, FourDialoguesProveNothing) {
+TEST(SignFlips, FourDialoguesCannotBeSignificant) {
   const std::vector<PValue> p = test_rows({{1, 1, 1, 1}});
   EXPECT_EQ(p[0].p, .125);
   EXPECT_EQ(test_rows({{0, 0, 0, 0}})[0].p, 1);
@@ -143,7 +143,7 @@ TEST(SignFlips, SumsAreTheProductOfMatrices) {
 }
 
 // Other rows, and their order, change neither p nor what is adjusted.
-TEST(SignFlips, DoNotDependOnOrderOrCompany) {
+TEST(SignFlips, DoNotDependOnOrderOrOtherRows) {
   Random random(6);
   Differences rows = random_rows(random, 5, 30, true);
   const std::vector<PValue> one = test_rows(rows);
@@ -166,7 +166,7 @@ TEST(Holm, WorkedExample) {
 
 // Of families without any difference 5% may show one; a step-down maxT finds what is there where
 // entries have much in common, and Holm's least p no longer can.
-TEST(MaxT, HoldsTheFamilysError) {
+TEST(MaxT, ControlsTheFamilywiseError) {
   constexpr int kFamilies = 300, kMembers = 20, kDialogues = 24;
   Random random(7);
   const auto normal = [&] {
