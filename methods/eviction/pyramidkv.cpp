@@ -1,4 +1,4 @@
-#include "methods/eviction/snapkv.h"
+#include "methods/parts/budgeted_eviction.h"
 
 namespace turnbench {
 
@@ -18,12 +18,14 @@ MethodInfo pyramidkv() {
           "the layers' budgets sum to the mean exactly, where the official code floors the step "
           "and spends up to 5% more (pyr_exact=false); one kept set per KV head by default "
           "(gran=query_head is the official code's); window and kernel are KVCache-Factory's; "
-          "comp as in snapkv",
+          "comp as in snapkv; SnapKV's scores are the paper's, other scorers are compositions of "
+          "this project",
       .parameters = and_also(and_also(window_parameters("1024", "8", "7"), pyramid_parameters()),
-                             compensation_parameters()),
+                             and_also(compensation_parameters(), {scorer_parameter("snapkv")})),
       .make = [](const Parameters& p) {
         Policies out;
-        out.eviction = make_snapkv(window_settings("pyramidkv", p));
+        out.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
+            .window = window_settings("pyramidkv", p), .scorer = chosen_scorer(p)});
         return out;
       }};
 }

@@ -369,6 +369,7 @@ MethodInfo clusterkv() {
            {"window_clusters", Kind::kInteger, "4", "clusters", "of such tokens", 1},
            {"accounting", Kind::kChoice, "accuracy", "accuracy|efficiency",
             "what the budget counts: sinks and chosen tokens, or the chosen and the current one"}},
+      .budget_traits = {.per_query_head = true},
       .make =
           [](const Parameters& p) {
             const int sinks = p.choice("accounting") == "accuracy" ? p.integer("sinks") : 0;

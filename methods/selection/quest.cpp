@@ -294,6 +294,7 @@ MethodInfo quest() {
                       "whether the last page is always read, or competes with the others"},
                      {"retain_generated", Kind::kFlag, "false", "",
                       "read all generated tokens on top: only the prompt has pages"}},
+      .budget_traits = {.per_query_head = true},
       .make = [](const Parameters& p) {
         Policies out;
         out.selection =

@@ -201,7 +201,7 @@ TEST_F(Sources, OfMethodsAndProbesAreAllThatTheyInclude) {
 }
 
 TEST_F(Sources, OneThatIsLeftOutIsFound) {
-  Part p = part("methods/pyramidkv");
+  Part p = part("methods/sentencekv");
   ASSERT_EQ(p.files.erase("methods/eviction/snapkv.cpp"), 1u);
   EXPECT_EQ(missing_in(p), std::set<std::string>{"methods/eviction/snapkv.cpp"});
   ASSERT_EQ(p.files.erase("methods/parts/scores.h"), 1u);
