@@ -16,6 +16,7 @@ std::string_view kind_name(ParameterInfo::Kind kind) {
     case ParameterInfo::Kind::kFlag:
       return "flag";
     case ParameterInfo::Kind::kChoice:
+    case ParameterInfo::Kind::kScorer:
       return "choice";
     case ParameterInfo::Kind::kFile:
       return "file";
@@ -33,7 +34,7 @@ OrderedJson to_json(const ParameterInfo& p) {
   OrderedJson out = {{"name", p.name},
                      {"kind", kind_name(p.kind)},
                      {"default", p.fallback},
-                     {"unit", p.unit},
+                     {"unit", unit_or_values(p)},
                      {"description", p.description}};
   if (!p.only_with.empty()) out["only_with"] = p.only_with;
   return out;

@@ -35,11 +35,11 @@ void describe_parameters(const char* title, const std::vector<ParameterInfo>& pa
   for (const ParameterInfo& p : parameters) {
     name = std::max(name, p.name.size());
     value = std::max(value, value_of(p).size());
-    unit = std::max(unit, p.unit.size());
+    unit = std::max(unit, unit_or_values(p).size());
   }
   for (const ParameterInfo& p : parameters) {
-    fmt::print("    {:<{}}  {:<{}}  {:<{}}  {}{}\n", p.name, name, value_of(p), value, p.unit, unit,
-               p.description,
+    fmt::print("    {:<{}}  {:<{}}  {:<{}}  {}{}\n", p.name, name, value_of(p), value,
+               unit_or_values(p), unit, p.description,
                p.only_with.empty() ? "" : fmt::format(" (with {} only)", p.only_with));
   }
   const bool has_budget =

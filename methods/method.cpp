@@ -129,8 +129,9 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
       if (text == "false" || text == "0") return "false";
       throw input_error("{}: found \"{}\", expected true or false", where,
                         printable(shorten(text, 40)));
-    case ParameterInfo::Kind::kChoice: {
-      const std::vector<std::string> choices = split(p.unit, "|");
+    case ParameterInfo::Kind::kChoice:
+    case ParameterInfo::Kind::kScorer: {
+      const std::vector<std::string> choices = split(unit_or_values(p), "|");
       if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
       throw input_error("{}: found \"{}\", expected one of: {}", where,
                         printable(shorten(text, 40)), join(choices, ", "));
@@ -202,6 +203,15 @@ const MethodInfo& find_method(const std::string& name, const std::string& where)
 int Budget::tokens(int n) const {
   // 0.29 * 100 is slightly below 29 due to rounding.
   return is_ratio ? static_cast<int>(std::floor(value * n + 1e-9)) : static_cast<int>(value);
+}
+
+std::string unit_or_values(const ParameterInfo& p) {
+  if (p.kind != ParameterInfo::Kind::kScorer) return std::string(p.unit);
+  std::vector<std::string_view> names;
+  for (const MethodInfo& m : all_methods()) {
+    if (m.scorer) names.push_back(m.name);
+  }
+  return join(names, "|");
 }
 
 bool has_effect(const ParameterInfo& p, const ParameterValues& values) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,7 +36,8 @@ struct ParameterInfo {
     kFile,
     kDirectory,
     kLayers,
-    kMethod
+    kMethod,
+    kScorer  ///< the name of a method that registers a scorer
   };
   std::string_view name;
   Kind kind;
@@ -51,6 +53,10 @@ struct ParameterInfo {
 };
 
 using ParameterValues = std::map<std::string, std::string, std::less<>>;
+
+/// The unit of a parameter; for a choice or scorer, its values separated by |.  Scorers are those
+/// of the registry.
+std::string unit_or_values(const ParameterInfo& p);
 
 /// False if the parameter has no effect given these values of the method's parameters.
 bool has_effect(const ParameterInfo& p, const ParameterValues& values);
@@ -98,6 +104,9 @@ class Parameters {
 /// text after it belongs to the method.
 constexpr std::string_view kMethodParameter = "method";
 
+/// The parameter whose value is the method whose scores are used.
+constexpr std::string_view kScorerParameter = "scorer";
+
 /// A name and its settings, as written on a command line or in a manifest.
 struct Spec {
   std::string name;
@@ -111,7 +120,17 @@ struct Spec {
   std::string text() const;
 };
 
+class EvictionScorer;
 struct ModelConfig;
+
+/// Where the parameter "budget" differs from the tokens that a KV head keeps of a prompt, or reads.
+struct BudgetTraits {
+  /// The token of a decode step counts: one token less remains after the prompt.
+  bool counts_current = false;
+  bool per_query_head = false;  ///< tokens that each query head reads
+  /// A share refers to the tokens after the "sinks", which come on top.
+  bool sinks_on_top = false;
+};
 
 /// One acceleration method: its description, its parameters, and the factory of its policies.
 struct MethodInfo {
@@ -121,6 +140,10 @@ struct MethodInfo {
   std::string_view budget_unit;  ///< the quantity that its budget limits
   std::string_view deviations;   ///< reconstructed details and own decisions, or ""
   std::vector<ParameterInfo> parameters;
+  BudgetTraits budget_traits = {};
+  /// Makes the method's scorer for methods with a parameter "scorer", from the values of their
+  /// parameters, which include "window"; null if it has none.
+  std::function<std::shared_ptr<const EvictionScorer>(const Parameters&)> scorer = nullptr;
   /// Makes the policies.  @throws Error (input) for invalid combinations of values.
   std::function<Policies(const Parameters&)> make;
   /// Default placement of keys and values if not on the device: values of placement_parameters().

@@ -2,8 +2,8 @@
 #include <iterator>
 
 #include "common/mean.h"
-#include "methods/eviction/sablock.h"
 #include "methods/parts/scores.h"
+#include "methods/parts/token_blocks.h"
 #include "probes/layer_sums.h"
 #include "probes/probe.h"
 

@@ -22,11 +22,14 @@ constexpr const char* kCompiler = "Clang " __clang_version__;
 constexpr const char* kCompiler = "GCC " __VERSION__;
 #endif
 
-/// The names of the methods in a canonical composition: a and b for "a:x=1+b".
+/// The names of the methods in a canonical composition, and of those whose scores they use: a, b
+/// and c for "a:x=1+b:scorer=c".
 std::vector<std::string> names_in(std::string_view canonical) {
   std::vector<std::string> out;
-  for (const std::string& part : split(canonical, "+"))
+  for (const std::string& part : split(canonical, "+")) {
     out.push_back(part.substr(0, part.find_first_of(":@ ")));
+    if (auto scorer = setting_in(part, kScorerParameter)) out.push_back(*std::move(scorer));
+  }
   return out;
 }
 

@@ -1,4 +1,5 @@
 #include "common/error.h"
+#include "methods/parts/eviction_scorer.h"
 #include "methods/parts/heavy_hitters.h"
 
 namespace turnbench {
@@ -13,6 +14,10 @@ class WholePrompt : public PrefillPolicy {
   }
   std::vector<HeadPattern> plan(const LayerView&) override { return {}; }
 };
+
+std::shared_ptr<const EvictionScorer> h2o_scorer(const Parameters& p) {
+  return std::make_shared<AttentionScorer>(AttentionScorer::Settings{.group = group_rule(p)});
+}
 
 }  // namespace
 
@@ -63,6 +68,8 @@ MethodInfo h2o() {
             "heads with separate kept sets"},
            layers_parameter()},
           compensation_parameters()),
+      .budget_traits = {.sinks_on_top = true},
+      .scorer = h2o_scorer,
       .make = [](const Parameters& p) {
         const bool dynamic = p.choice("mode") == "dynamic";
         LayerBudget budget = layer_budget("h2o", p);

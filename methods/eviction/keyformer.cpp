@@ -1,6 +1,16 @@
+#include "methods/parts/eviction_scorer.h"
 #include "methods/parts/heavy_hitters.h"
 
 namespace turnbench {
+namespace {
+
+/// With the temperature of the prompt's rows.
+std::shared_ptr<const EvictionScorer> keyformer_scorer(const Parameters& p) {
+  return std::make_shared<AttentionScorer>(AttentionScorer::Settings{
+      .all_rows = {.gumbel = true, .temperature = 1}, .group = group_rule(p)});
+}
+
+}  // namespace
 
 /// H2O (heavy_hitters.cpp) with row weights softmax((logit + g) / tau): g is drawn from Gumbel(0,
 /// 1), and tau increases linearly from tau_init to tau_end over the first t_max decode steps; the
@@ -36,6 +46,8 @@ MethodInfo keyformer() {
                      {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
                       "heads with separate kept sets"},
                      layers_parameter()},
+      .budget_traits = {.counts_current = true},
+      .scorer = keyformer_scorer,
       .make = [](const Parameters& p) {
         Policies out;
         out.eviction = std::make_unique<HeavyHitters>(

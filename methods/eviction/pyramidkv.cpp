@@ -1,4 +1,4 @@
-#include "methods/eviction/snapkv.h"
+#include "methods/parts/budgeted_eviction.h"
 
 namespace turnbench {
 
@@ -18,12 +18,14 @@ MethodInfo pyramidkv() {
           "the mean of the layers' budgets is exact; the official code rounds the step down and "
           "uses up to 5% more (pyr_exact=false); one kept set per KV head by default; the official "
           "code keeps one per query head (gran=query_head); window and kernel are "
-          "KVCache-Factory's; comp as in snapkv",
+          "KVCache-Factory's; comp as in snapkv; the paper uses SnapKV's scores; other scorers are "
+          "combinations of this project",
       .parameters = and_also(and_also(window_parameters("1024", "8", "7"), pyramid_parameters()),
-                             compensation_parameters()),
+                             and_also(compensation_parameters(), {scorer_parameter("snapkv")})),
       .make = [](const Parameters& p) {
         Policies out;
-        out.eviction = make_snapkv(window_settings("pyramidkv", p));
+        out.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
+            .window = window_settings("pyramidkv", p), .scorer = chosen_scorer(p)});
         return out;
       }};
 }

@@ -6,7 +6,9 @@
 #include <numeric>
 #include <optional>
 
+#include "methods/parts/scores.h"
 #include "methods/parts/segments.h"
+#include "methods/parts/token_blocks.h"
 #include "methods/parts/window_settings.h"
 
 namespace turnbench {
@@ -64,7 +66,8 @@ class SaBlock : public EvictionPolicy {
   /// Token scores -> segment weights -> guided scores -> top-k, which determines the budget of each
   /// segment -> the largest faithful blocks of each segment.
   std::vector<SegmentBlocks> choose(const LayerView& view, int candidates, int k) const {
-    const std::vector<Members> segments = members(view.sets[0], candidates);  // [segments]
+    const std::vector<Members> segments =  // [segments]
+        slots_by_segment(segment_of_, view.sets[0], candidates);
     // Equations 3 and 4: mean over the heads, sum over the window's rows (here in the other order).
     const HeadScores& attention = view.stats.window_mass(w_.window);  // [query heads, n]
     const std::vector<float> scores =                                 // [candidates]
@@ -77,18 +80,6 @@ class SaBlock : public EvictionPolicy {
     std::vector<SegmentBlocks> out;  // [segments]: equations 11 to 13
     for (std::size_t i = 0; i < segments.size(); ++i)
       out.push_back(largest_faithful_blocks(guided, segments[i], budgets[i]));
-    return out;
-  }
-
-  /// The slots of each segment that has cached tokens before the window.
-  std::vector<Members> members(const KvHeadCache& set, int candidates) const {
-    const std::vector<int> of = slot_segments(segment_of_, set, candidates);  // [candidates]
-    std::vector<Members> out;
-    for (int j = 0; j < candidates; ++j) {
-      const auto at = static_cast<std::size_t>(j);
-      if (j == 0 || of[at] != of[at - 1]) out.emplace_back();
-      out.back().push_back(j);
-    }
     return out;
   }
 
@@ -198,19 +189,6 @@ SaBlock::Settings sablock_settings(const Parameters& p) {
 }
 
 }  // namespace
-
-std::vector<std::int32_t> in_blocks(std::span<const float> scores, int block, int count) {
-  std::vector<std::int32_t> out;
-  for (std::int32_t b : ranking(block_sums(scores, block))) {
-    const auto begin = static_cast<std::size_t>(b) * static_cast<std::size_t>(block);
-    const std::size_t size = std::min(static_cast<std::size_t>(block), scores.size() - begin);
-    const int left = count - static_cast<int>(out.size());
-    for (std::int32_t i : top_k(scores.subspan(begin, size), left))
-      out.push_back(static_cast<std::int32_t>(begin) + i);
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
 
 std::function<std::vector<SegmentBlocks>(const LayerView&)> sablock_blocks(const Parameters& p) {
   auto method =

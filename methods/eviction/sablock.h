@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "methods/method.h"
@@ -20,9 +19,5 @@ struct SegmentBlocks {
 /// determines the segments.
 std::function<std::vector<SegmentBlocks>(const LayerView&)> sablock_blocks(
     const Parameters& parameters);
-
-/// Indices of `count` scores, ascending: the blocks of `block` neighbours with the highest sums,
-/// the last block reduced to its best scores.
-std::vector<std::int32_t> in_blocks(std::span<const float> scores, int block, int count);
 
 }  // namespace turnbench

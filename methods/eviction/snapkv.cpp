@@ -1,43 +1,16 @@
 #include "methods/eviction/snapkv.h"
 
-#include "methods/parts/kept_sets.h"
+#include "methods/parts/budgeted_eviction.h"
 
 namespace turnbench {
-namespace {
 
-class SnapKv : public EvictionPolicy {
- public:
-  explicit SnapKv(const WindowSettings& s) : s_(s) {}
-  std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<SnapKv>(*this); }
-  int window() const override { return s_.window; }
-
-  KeepSets after_prefill(const LayerView& view) override {
-    const int k = s_.choices(view);  // tokens chosen before the window
-    KeepSets out;
-    for (const KeptSet& set : kept_sets(view, s_.per_query_head)) {
-      const int n = set.tokens, candidates = n - s_.window;
-      if (k >= candidates) {
-        out.slots.push_back(all_slots(n));
-        continue;
-      }
-      // [query heads, n]: softmax(q k / sqrt(d)), summed over the window's rows.
-      const HeadScores& attention = view.stats.window_mass(s_.window);
-      const std::vector<float> reduced =  // [candidates]
-          group_scores(attention, set.first_head, set.heads, candidates, s_.group);
-      const std::vector<float> pooled = pool1d(reduced, s_.kernel, s_.pooling);  // [candidates]
-      out.slots.push_back(with_tail(top_k(pooled, k), candidates, n));           // [k + window]
-    }
-    return out;
+std::shared_ptr<const EvictionScorer> snapkv_scorer(const Parameters& p) {
+  AttentionScorer::Settings settings{.window = p.integer("window"), .group = group_rule(p)};
+  if (p.has("kernel")) {
+    settings.pooling = parse_pooling(p.choice("pool"));
+    settings.kernel = p.integer("kernel");
   }
-
- private:
-  WindowSettings s_;
-};
-
-}  // namespace
-
-std::unique_ptr<EvictionPolicy> make_snapkv(const WindowSettings& settings) {
-  return std::make_unique<SnapKv>(settings);
+  return std::make_shared<AttentionScorer>(settings);
 }
 
 /// Keeps the last w tokens of the prompt (the window) and the tokens to which they attend most:
@@ -58,9 +31,11 @@ MethodInfo snapkv() {
           "is the other interpretation",
       .parameters = and_also(and_also(window_parameters("1024", "32", "7"), {layers_parameter()}),
                              compensation_parameters()),
+      .scorer = snapkv_scorer,
       .make = [](const Parameters& p) {
         Policies out;
-        out.eviction = make_snapkv(window_settings("snapkv", p));
+        out.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
+            .window = window_settings("snapkv", p), .scorer = snapkv_scorer(p)});
         return out;
       }};
 }

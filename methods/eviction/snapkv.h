@@ -2,11 +2,12 @@
 
 #include <memory>
 
-#include "methods/parts/window_settings.h"
+#include "methods/parts/eviction_scorer.h"
 
 namespace turnbench {
 
-/// SnapKV with the budgets of `settings`: every set of a layer keeps that layer's budget.
-std::unique_ptr<EvictionPolicy> make_snapkv(const WindowSettings& settings);
+/// Attention of the rows of "window", pooled as "kernel" and "pool" require if the method has these
+/// parameters.
+std::shared_ptr<const EvictionScorer> snapkv_scorer(const Parameters& parameters);
 
 }  // namespace turnbench

@@ -1,17 +1,25 @@
 #include <algorithm>
 
 #include "methods/parts/budget_parameters.h"
-#include "methods/parts/scores.h"
+#include "methods/parts/eviction_scorer.h"
 
 namespace turnbench {
 namespace {
+
+constexpr AttentionScorer::Settings kLastRow{.window = 1};
+
+std::shared_ptr<const EvictionScorer> tova_scorer(const Parameters& p) {
+  AttentionScorer::Settings settings = kLastRow;
+  settings.group = group_rule(p);
+  return std::make_shared<AttentionScorer>(settings);
+}
 
 class Tova : public EvictionPolicy {
  public:
   Tova(LayerBudget budget, bool protect_last)
       : budget_(std::move(budget)), protect_last_(protect_last) {}
   std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<Tova>(*this); }
-  int window() const override { return 1; }
+  int window() const override { return scorer_.window(); }
 
   KeepSets after_prefill(const LayerView& view) override {
     budgets_.resize(static_cast<std::size_t>(view.shape.layers));
@@ -29,14 +37,14 @@ class Tova : public EvictionPolicy {
     const int n = view.sets[0].size(), budget = budgets_[static_cast<std::size_t>(view.layer)];
     if (n <= budget) return {};
     const int always = protect_last_ ? 1 : 0, candidates = n - always;
-    const HeadScores& attention = view.stats.window_mass(1);  // [query heads, n]
-    const std::vector<float> mean =                           // [candidates]
-        group_scores(attention, 0, view.shape.heads, candidates, GroupRule::kMean);
-    return in_every_set(view, with_tail(top_k(mean, budget - always), candidates, n));  // [budget]
+    const std::vector<float> scores =  // [candidates]
+        scorer_.scores(view, whole_layer(view), candidates);
+    return in_every_set(view, with_tail(top_k(scores, budget - always), candidates, n));
   }
 
   LayerBudget budget_;
   bool protect_last_;
+  AttentionScorer scorer_{kLastRow};
   std::vector<int> budgets_;  // [layers]: tokens, determined at the end of a prompt
 };
 
@@ -55,6 +63,7 @@ MethodInfo tova() {
                           "tokens kept per KV head"},
                          {"protect_last", Kind::kFlag, "false", "", "never evict the last token"},
                          layers_parameter()},
+          .scorer = tova_scorer,
           .make = [](const Parameters& p) {
             Policies out;
             out.eviction = std::make_unique<Tova>(layer_budget("tova", p), p.flag("protect_last"));

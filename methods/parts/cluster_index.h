@@ -21,6 +21,12 @@ class ClusterIndex {
   /// Removes the batches of the answer.
   void forget_answer() { batches_.resize(prompt_batches_); }
   bool empty() const { return batches_.empty(); }
+  /// The number of sets; 0 if the index is empty.
+  std::size_t sets() const { return empty() ? 0 : batches_.back().clusters->sets(); }
+  /// One past the last slot of a set that is in a cluster; 0 if the index is empty.
+  std::int32_t end(std::size_t set) const {
+    return empty() ? 0 : batches_.back().clusters->end(set);
+  }
 
   /// Starts to cluster a part of each set of a prompt.  key: identifies the settings.
   void add_prompt(const LayerView& view, std::span<const KeyClusters::Part> parts,

@@ -14,4 +14,8 @@ std::vector<KeptSet> kept_sets(const LayerView& view, bool per_query_head) {
   return out;
 }
 
+KeptSet whole_layer(const LayerView& view) {
+  return {0, view.shape.heads, view.sets[0].size(), view.sets.data()};
+}
+
 }  // namespace turnbench

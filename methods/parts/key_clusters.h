@@ -39,6 +39,9 @@ class KeyClusters {
   /// The number of clusters in the sets before `set`.
   std::int64_t clusters_before(std::size_t set) const { return work_->sets[set].before; }
   std::int64_t tokens(std::size_t set) const;
+  std::size_t sets() const { return work_->sets.size(); }
+  /// One past the last slot of a set that is clustered.
+  std::int32_t end(std::size_t set) const { return work_->sets[set].part.slots.end; }
 
   // After `wait`:
   /// Centroids of all sets, set by set: [clusters, head_dim], in host memory.

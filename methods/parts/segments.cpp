@@ -34,11 +34,16 @@ std::vector<int> segments(const DialogueView& dialogue, Cut cut, std::string_vie
   return out;
 }
 
-std::vector<int> slot_segments(const std::vector<int>& segments, const KvHeadCache& set,
-                               int slots) {
-  std::vector<int> out;
-  for (int slot = 0; slot < slots; ++slot)
-    out.push_back(segments[static_cast<std::size_t>(set.position(slot))]);
+std::vector<std::vector<std::int32_t>> slots_by_segment(const std::vector<int>& segments,
+                                                        const KvHeadCache& set, int slots) {
+  std::vector<std::vector<std::int32_t>> out;
+  int last = -1;
+  for (std::int32_t slot = 0; slot < slots; ++slot) {
+    const int segment = segments[static_cast<std::size_t>(set.position(slot))];
+    if (segment != last) out.emplace_back();
+    out.back().push_back(slot);
+    last = segment;
+  }
   return out;
 }
 

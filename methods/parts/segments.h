@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -21,8 +22,9 @@ bool ends_segment(std::string_view text, Cut cut);
 /// dialogue whose tokens have no text.
 std::vector<int> segments(const DialogueView& dialogue, Cut cut, std::string_view method);
 
-/// The segment of each of the first `slots` cached tokens of a set: [slots].  The set's positions
-/// must be those of the dialogue.
-std::vector<int> slot_segments(const std::vector<int>& segments, const KvHeadCache& set, int slots);
+/// The first `slots` slots of a set, ascending, by the segment of their tokens; segments without
+/// any are left out.  segments: of each token of the dialogue, whose positions the set must have.
+std::vector<std::vector<std::int32_t>> slots_by_segment(const std::vector<int>& segments,
+                                                        const KvHeadCache& set, int slots);
 
 }  // namespace turnbench

@@ -45,13 +45,9 @@ WindowSettings budget_and_window_settings(std::string_view method, const Paramet
 
 WindowSettings window_settings(std::string_view method, const Parameters& p) {
   WindowSettings out = budget_and_window_settings(method, p);
-  out.kernel = p.integer("kernel");
-  out.pooling = parse_pooling(p.choice("pool"));
-  out.group = parse_group_rule(p.choice("gqa_agg"));
   out.per_query_head = p.choice("gran") == "query_head";
-  if (out.kernel % 2 == 0) {
-    throw input_error("{}: kernel: found {}, expected an odd number", method, out.kernel);
-  }
+  if (const int kernel = p.integer("kernel"); kernel % 2 == 0)
+    throw input_error("{}: kernel: found {}, expected an odd number", method, kernel);
   return out;
 }
 

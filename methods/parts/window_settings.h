@@ -4,18 +4,14 @@
 #include <vector>
 
 #include "methods/parts/budget_parameters.h"
-#include "methods/parts/scores.h"
 
 namespace turnbench {
 
 /// Settings of the methods that keep the last tokens of a prompt (the window) and, of the tokens
-/// before it, those that the window attends to most.
+/// before it, those with the highest scores.
 struct WindowSettings {
-  LayerBudget budget;  ///< tokens kept per set, the window included
-  int window = 0;      ///< tokens
-  int kernel = 1;      ///< of the pooling, in tokens
-  Pooling pooling = Pooling::kNone;
-  GroupRule group = GroupRule::kMean;
+  LayerBudget budget;           ///< tokens kept per set, the window included
+  int window = 0;               ///< tokens
   bool per_query_head = false;  ///< a kept set per query head instead of per KV head
 
   /// Tokens that the view's layer chooses per set before the window: its budget minus the window,

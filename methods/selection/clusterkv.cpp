@@ -39,15 +39,15 @@ class ClusterKv : public SelectionPolicy {
   /// again.
   void after_prefill(const LayerView& view) override {
     Layer& layer = layers_[view.layer];
-    layer.forget_answer();
+    layer.clusters.forget_answer();
     layer.prompt.clear();
     for (const KvHeadCache& set : view.sets) layer.prompt.push_back(set.size());
     layer.chosen = chosen_of(view.prompt_tokens);
     if (view.layer < s_.dense_layers) return;
     // After evictions, slots refer to other tokens.
     const int least = *std::min_element(layer.prompt.begin(), layer.prompt.end());
-    if (least < view.prompt_tokens || layer.clustered.size() != view.sets.size())
-      layer.forget_all();
+    if (least < view.prompt_tokens || layer.clusters.sets() != view.sets.size())
+      layer.clusters.clear();
     if (!fits(layer, 0)) add_prompt(view, layer);
   }
 
@@ -87,7 +87,7 @@ class ClusterKv : public SelectionPolicy {
     if (view.layer < s_.dense_layers) return {};
     Layer& layer = layers_[view.layer];
     if (fits(layer, full_windows(view))) return {};
-    if (layer.clustered != layer.prompt) add_prompt(view, layer);  // it fitted until now
+    if (layer.clusters.end(0) < layer.prompt[0]) add_prompt(view, layer);  // it fitted until now
     cluster_answer(view, layer);
     const ClusterIndex::Scores scores = layer.clusters.score(view);
     Selection out;
@@ -97,29 +97,16 @@ class ClusterKv : public SelectionPolicy {
       std::vector<std::int32_t> slots = all_slots(std::min(s_.sinks, layer.prompt[set]));
       layer.clusters.append_best(set, scores.of(head, set), view.sets[set].size(), layer.chosen,
                                  slots);
-      out.slots[head] =
-          with_tail(std::move(slots), layer.first_unclustered(set), view.sets[set].size());
+      out.slots[head] = with_tail(std::move(slots), layer.clusters.end(set), view.sets[set].size());
     });
     return out;
   }
 
  private:
   struct Layer {
-    int chosen = 0;                       ///< tokens of clusters that a query head reads
-    std::vector<std::int32_t> prompt;     ///< [sets]: tokens at its end
-    std::vector<std::int32_t> clustered;  ///< [sets]: tokens up to the end of the last prompt batch
+    int chosen = 0;                    ///< tokens of clusters that a query head reads
+    std::vector<std::int32_t> prompt;  ///< [sets]: tokens at its end
     ClusterIndex clusters;
-    std::int32_t clustered_answer = 0;  ///< tokens of each set
-
-    void forget_answer() {
-      clusters.forget_answer();
-      clustered_answer = 0;
-    }
-    void forget_all() {
-      clusters.clear();
-      clustered.clear();
-    }
-    std::int32_t first_unclustered(std::size_t set) const { return prompt[set] + clustered_answer; }
   };
 
   /// Whether steps would read all tokens of the prompt and of `answered` clustered tokens of the
@@ -156,7 +143,7 @@ class ClusterKv : public SelectionPolicy {
     std::vector<KeyClusters::Part> parts;
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       const std::int32_t end = layer.prompt[s],
-                         begin = is_first ? std::min(s_.sinks, end) : layer.clustered[s],
+                         begin = is_first ? std::min(s_.sinks, end) : layer.clusters.end(s),
                          tokens = end - begin;
       const bool given = is_first && s_.first_clusters > 0;
       parts.push_back(
@@ -166,19 +153,17 @@ class ClusterKv : public SelectionPolicy {
     const std::string key = fmt::format("clusterkv {} {} {} {} {}", is_first, first,
                                         s_.first_clusters, s_.cluster_tokens, s_.iterations);
     layer.clusters.add_prompt(view, parts, settings(view, first), key);
-    layer.clustered = layer.prompt;
   }
 
   /// Clusters the answer tokens before the current one, `window` tokens at a time.
   void cluster_answer(const LayerView& view, Layer& layer) const {
-    while (layer.clustered_answer < full_windows(view)) {
+    while (layer.clusters.end(0) - layer.prompt[0] < full_windows(view)) {
       std::vector<KeyClusters::Part> parts;
       for (std::size_t s = 0; s < view.sets.size(); ++s) {
-        const std::int32_t begin = layer.first_unclustered(s);
+        const std::int32_t begin = layer.clusters.end(s);
         parts.push_back({{begin, begin + s_.window}, std::min(s_.window_clusters, s_.window)});
       }
       layer.clusters.add_answer(view, parts, settings(view, parts[0].slots.begin));
-      layer.clustered_answer += s_.window;
     }
   }
 
@@ -236,6 +221,7 @@ MethodInfo clusterkv() {
            {"accounting", Kind::kChoice, "accuracy", "accuracy|efficiency",
             "what the budget counts: sinks and selected tokens, or selected tokens and the current "
             "one"}},
+      .budget_traits = {.per_query_head = true},
       .make =
           [](const Parameters& p) {
             const int sinks = p.choice("accounting") == "accuracy" ? p.integer("sinks") : 0;

@@ -138,6 +138,7 @@ MethodInfo quest() {
             "always: the last page is always read; compete: only if its score is high enough"},
            {"retain_generated", Kind::kFlag, "false", "",
             "read all generated tokens in addition; only the prompt is divided into pages"}},
+      .budget_traits = {.per_query_head = true},
       .make = [](const Parameters& p) {
         Policies out;
         out.selection =

@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "methods/eviction/snapkv.h"
+#include "methods/parts/budgeted_eviction.h"
 #include "methods/parts/cached_keys.h"
 #include "methods/parts/segments.h"
 
@@ -43,12 +44,11 @@ class SentenceSelection : public SelectionPolicy {
       pool.query_sum.assign(head_dim, 0.0f);
       if (s_.cuts_long) pool.longest = std::max(kLeastRow, 2 * (n / sentences) + kRowMargin);
       pool.budget = budget(view.prompt_tokens, n);
-      const std::vector<int> of = slot_segments(sentence_of_, set, n);  // [n]
       const std::vector<float> keys = keys_on_host(*view.backend, set, 0, n);
-      for (int j = 1; j <= n; ++j) {
-        const auto at = static_cast<std::size_t>(j);
-        if (j == n || of[at] != of[at - 1])
-          add_sentence(std::span(keys).first(at * head_dim), j, pool.longest, pool);
+      for (const auto& sentence : slots_by_segment(sentence_of_, set, n)) {
+        const std::int32_t end = sentence.back() + 1;
+        add_sentence(std::span(keys).first(static_cast<std::size_t>(end) * head_dim), end,
+                     pool.longest, pool);
       }
     }
   }
@@ -227,7 +227,8 @@ MethodInfo sentencekv() {
         }
         pool.budget.mean.value *= settings.semantic_factor;
         Policies out;
-        out.eviction = make_snapkv(pool);
+        out.eviction = std::make_unique<BudgetedEviction>(
+            BudgetedEviction::Settings{.window = pool, .scorer = snapkv_scorer(p)});
         out.selection = std::make_unique<SentenceSelection>(settings);
         return out;
       }};

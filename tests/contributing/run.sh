@@ -12,5 +12,7 @@ expect '^evenly .*keeps tokens at even distances'
 expect 'budget'
 "$program" list methods > output
 expect "^block-mean .*mean keys"
+"$program" describe method adakv > output
+expect ' scorer .*key-norm|snapkv'
 "$program" run experiments/evenly.json --db evenly.db --quiet > output
 expect '^| evenly:budget=64 | .* | 64 |'

@@ -81,9 +81,10 @@ OrderedJson parameter(Draw& draw, const ParameterInfo& info) {
                    {info.min - 1, info.max * 2 + 1, "nan"});
     case Kind::kFlag:
       return value(draw, {true, false, "true", "false"});
-    case Kind::kChoice: {
+    case Kind::kChoice:
+    case Kind::kScorer: {
       Values words;
-      for (const std::string& word : split(std::string(info.unit), "|")) words.push_back(word);
+      for (const std::string& word : split(unit_or_values(info), "|")) words.push_back(word);
       return value(draw, words);
     }
     case Kind::kFile:

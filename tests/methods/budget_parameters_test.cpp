@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "common/error.h"
 #include "prescribed.h"
+#include "settings.h"
 #include "tests/message_of.h"
 
 namespace turnbench {
@@ -183,9 +185,17 @@ TEST(LayerBudgets, AdaKvsPyramidHasNoShortPrompts) {
 // A prompt that the budget holds is kept whole by every layer.
 TEST(LayerBudgets, PromptsThatFitAreKept) {
   Layer layer(2, 2, 16, 60, 60, 3);
-  for (const char* spec : {"snapkv", "h2o", "tova", "streamingllm", "chunkkv", "adakv"}) {
-    EXPECT_EQ(sizes(fmt::format("{}:budget=60,layers=9/1/0/0", spec), layer), LayerSizes(4, 60))
-        << spec;
+  const std::vector<int> tokens(60, 0);
+  layer.dialogue.tokens = tokens;
+  layer.dialogue.token_text = [](int) { return std::string("a"); };
+  for (const MethodInfo& info : all_methods()) {
+    const bool shared_by_layers =
+        std::any_of(info.parameters.begin(), info.parameters.end(),
+                    [](const ParameterInfo& p) { return p.kind == ParameterInfo::Kind::kLayers; });
+    if (!shared_by_layers) continue;
+    const std::string spec =
+        fmt::format("{}:budget={},layers=9/1/0/0", info.name, 60 + test::counts_the_current(info));
+    EXPECT_EQ(sizes(spec, layer), LayerSizes(4, 60)) << spec;
   }
 }
 

@@ -34,7 +34,8 @@ class Conformance : public testing::TestWithParam<std::string> {
     if (is_emulated()) return out;
     for (const ParameterInfo& p : info_.parameters) {
       std::vector<std::string> values;
-      if (p.kind == ParameterKind::kChoice) values = split(p.unit, "|");
+      if (p.kind == ParameterKind::kChoice || p.kind == ParameterKind::kScorer)
+        values = split(unit_or_values(p), "|");
       if (p.kind == ParameterKind::kFlag) values = {"true", "false"};
       if (p.kind == ParameterKind::kLayers)
         values.assign(std::begin(kLayerRules), std::end(kLayerRules));
@@ -234,7 +235,7 @@ TEST_P(Conformance, AchievesItsBudget) {
       const Policies policies = Method::parse(spec).make();
       if (policies.eviction) {
         double tolerance = rounds(values) ? 1 : 1e-9;  // a token of each set
-        if (keeps_sinks_on_top(info_)) tolerance += sinks;
+        if (info_.budget_traits.sinks_on_top) tolerance += sinks;
         EXPECT_NEAR(c.sequence.mean_tokens(), std::min<double>(kept, prompt_tokens_), tolerance)
             << spec;
       } else {
@@ -307,7 +308,7 @@ TEST_P(Conformance, ShortPromptsAtAnyBudget) {
           Conversation c(machine.engine, Method::parse(spec).make());
           ASSERT_TRUE(all_finite(c.turn(prompt_.first(length))));
           if (budget != "1") {
-            const bool makes_room = budget == "100%" && counts_the_current(info_);
+            const bool makes_room = budget == "100%" && info_.budget_traits.counts_current;
             EXPECT_EQ(c.sequence.mean_tokens(), static_cast<double>(length - (makes_room ? 1 : 0)));
           }
           for (int token : answer_.first(is_emulated() ? 1 : 8))

@@ -10,6 +10,7 @@
 #include "methods/method.h"
 #include "tests/backends/backend.h"
 #include "tests/inference/conversation.h"
+#include "tests/methods/settings.h"
 
 namespace turnbench {
 namespace {
@@ -108,11 +109,20 @@ TEST_F(History, RaggedSetsAreRecompressed) {
   EXPECT_TRUE(ragged);
 }
 
-// Methods that evict while decoding hold their budget at every step.  Keyformer's is what a step
-// reads, its own token included; the others' is what stays behind it.
+// Methods that evict while decoding hold their budget at every step.
 TEST_F(History, DynamicMethodsKeepTheirBudget) {
-  for (const char* spec : {"h2o:budget=24", "h2o:budget=24,gran=query_head", "tova:budget=24",
-                           "keyformer:budget=25,t_max=64", "streamingllm:budget=24"}) {
+  std::vector<std::string> specs = {"h2o:budget=24,gran=query_head"};
+  for (const MethodInfo& info : all_methods()) {
+    const Policies policies = Method::parse(std::string(info.name)).make();
+    if (!policies.eviction || !policies.eviction->evicts_in_answers()) continue;
+    test::Values values = {{"budget", std::to_string(24 + test::counts_the_current(info))}};
+    for (const ParameterInfo& p : info.parameters) {
+      if (p.name == "t_max") values["t_max"] = "64";  // the answer has no limit here
+    }
+    specs.push_back(test::spec_of(info, values));
+  }
+  EXPECT_GE(specs.size(), 5u);
+  for (const std::string& spec : specs) {
     Sequence s = sequence(spec);
     for (int turn = 0; turn < 2; ++turn) {
       prefill(s, 50);

@@ -1,12 +1,15 @@
 #include "methods/method.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "common/text.h"
 #include "tests/message_of.h"
 #include "tests/temporary_directory.h"
 
@@ -165,6 +168,25 @@ TEST(Registry, EveryMethodIsDescribed) {
     EXPECT_NO_THROW(Method::parse(std::string(m.name))) << m.name;
     for (const ParameterInfo& p : m.parameters)
       EXPECT_FALSE(p.description.empty()) << m.name << " " << p.name;
+  }
+}
+
+// Each method that registers a scorer is a value of every parameter "scorer".
+TEST(Registry, ListsTheScorers) {
+  std::vector<std::string> scorers;
+  for (const MethodInfo& m : all_methods()) {
+    if (m.scorer) scorers.emplace_back(m.name);
+  }
+  EXPECT_GE(scorers.size(), 4u);
+  for (const char* method : {"adakv", "ada-pyramidkv", "pyramidkv", "chunkkv"}) {
+    const std::vector<ParameterInfo>& all = find_method(method, "test").parameters;
+    const auto parameter = std::find_if(
+        all.begin(), all.end(), [](const ParameterInfo& p) { return p.name == kScorerParameter; });
+    ASSERT_NE(parameter, all.end()) << method;
+    EXPECT_EQ(unit_or_values(*parameter), join(scorers, "|"));
+    EXPECT_EQ(message_of(fmt::format("{}:scorer=streamingllm", method)),
+              fmt::format("method: {}: scorer: found \"streamingllm\", expected one of: {}", method,
+                          join(scorers, ", ")));
   }
 }
 

@@ -1,8 +1,10 @@
-// AdaKV over other methods' scores: the joint top-k of a layer, whoever scores its tokens.
+// AdaKV, PyramidKV and ChunkKV with the scores of other methods.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
+#include "methods/parts/eviction_scorer.h"
 #include "prescribed.h"
 
 namespace turnbench {
@@ -11,6 +13,11 @@ namespace {
 using namespace test;
 
 constexpr int kScorerWindow = 8;
+
+/// The values of the parameter "scorer".
+std::vector<std::string> registered_scorers() {
+  return split(unit_or_values(scorer_parameter("")), "|");
+}
 
 /// Rows whose attention a scorer sums, from the first to the last.
 int first_row(const std::string& scorer, int n) {
@@ -74,6 +81,93 @@ TEST(AdaKv, RequestsOnlyItsScorersStatistics) {
   EXPECT_EQ(policy("h2o").eviction->window(), 0);
   EXPECT_EQ(policy("h2o").eviction->columns(), std::vector<ColumnRule>(1));
   EXPECT_TRUE(policy("keyformer").eviction->columns()[0].gumbel);
+}
+
+// The tests from here on apply to every registered scorer, also to those of a program with further
+// methods.
+
+TEST(Scorers, DefaultIsSnapKv) {
+  Layer layer(2, 2, 64, 300, 300, 9);
+  for (const char* method : {"adakv", "ada-pyramidkv", "pyramidkv", "chunkkv"}) {
+    const std::string spec = fmt::format("{}:budget=64,window=8", method);
+    EXPECT_EQ(Method::parse(spec).canonical(), Method::parse(spec + ",scorer=snapkv").canonical());
+    for (const std::string& scorer : registered_scorers()) {
+      if (scorer != "snapkv") {
+        EXPECT_NE(kept(spec, layer), kept(spec + ",scorer=" + scorer, layer)) << spec << scorer;
+      }
+    }
+  }
+}
+
+TEST(Scorers, BudgetsThatHoldAllKeepAll) {
+  Layer layer(2, 2, 16, 60, 60, 3);
+  for (const char* method : {"adakv", "ada-pyramidkv", "pyramidkv", "chunkkv"}) {
+    for (const std::string& scorer : registered_scorers()) {
+      for (const char* budget : {"60", "100", "100%"}) {
+        const auto sets =
+            kept(fmt::format("{}:scorer={},budget={},window=8", method, scorer, budget), layer);
+        for (const Ints& set : sets) EXPECT_EQ(set.size(), 60u) << method << scorer << budget;
+      }
+    }
+  }
+}
+
+// With equal budgets for layers and heads, all methods keep the best tokens of each set.
+TEST(Scorers, EqualBudgetsKeepTheBestOfEachSet) {
+  Layer layer(3, 2, 64, 300, 300, 9), one(1, 4, 64, 300, 300, 10);
+  for (const std::string& scorer : registered_scorers()) {
+    const std::string same = ":budget=64,window=8,scorer=" + scorer;
+    for (const char* group : {"mean", "max", "sum"}) {
+      const std::string sets = fmt::format(",gqa_agg={}", group);
+      EXPECT_EQ(kept("adakv" + same + ",floor_alpha=1" + sets, layer),
+                kept("pyramidkv" + same + ",beta=1" + sets, layer))
+          << scorer;
+      EXPECT_EQ(kept("adakv" + same + ",skip=1" + sets, layer),
+                kept("pyramidkv" + same + ",beta=1" + sets, layer))
+          << scorer;
+    }
+    EXPECT_EQ(kept("chunkkv" + same + ",chunk=1", one),
+              kept("pyramidkv" + same + ",beta=1,pool=none", one))
+        << scorer;
+  }
+}
+
+TEST(Scorers, PyramidsAndChunksApplyToAnyScores) {
+  for (const std::string& scorer : registered_scorers()) {
+    Layer layer(2, 2, 64, 300, 300, 9);
+    std::vector<std::size_t> sizes;
+    for (int l : {0, 3}) {
+      const auto sets = kept("pyramidkv:budget=64,window=8,beta=4,scorer=" + scorer, layer, l);
+      EXPECT_EQ(sets[0].size(), sets[1].size());
+      sizes.push_back(sets[0].size());
+    }
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{8 + 56 + 42, 8 + 14})) << scorer;
+
+    // 48 tokens before the window are six chunks of 8.
+    const auto chunks = kept("chunkkv:budget=56,window=8,chunk=8,scorer=" + scorer, layer);
+    EXPECT_EQ(chunks[0], chunks[1]);
+    ASSERT_EQ(chunks[0].size(), 56u);
+    int short_ones = 0;  // the last chunk before the window has 4 tokens
+    for (std::size_t i = 0; i < 48;) {
+      const int chunk = chunks[0][i] / 8;
+      std::size_t tokens = 0;
+      while (i < 48 && chunks[0][i] / 8 == chunk) ++i, ++tokens;
+      short_ones += tokens < 8 ? 1 : 0;
+    }
+    EXPECT_LE(short_ones, 2) << scorer;
+  }
+}
+
+// A policy asks for the statistics of its scorer only.
+TEST(Scorers, DeclareTheirStatistics) {
+  for (const std::string& name : registered_scorers()) {
+    for (const char* method : {"adakv", "pyramidkv", "chunkkv"}) {
+      const Method spec = Method::parse(fmt::format("{}:window=8,scorer={}", method, name));
+      const auto scorer = find_method(name, "test").scorer(spec.parts()[0].parameters);
+      EXPECT_EQ(spec.policies().eviction->window(), scorer->window()) << spec.label();
+      EXPECT_EQ(spec.policies().eviction->columns(), scorer->columns()) << spec.label();
+    }
+  }
 }
 
 }  // namespace

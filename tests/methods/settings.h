@@ -1,10 +1,9 @@
 #pragma once
 
-// Settings of methods by the names of their parameters, and traits of methods, for tests that go
-// over the whole registry.  A parameter of a new name needs a line here if its default leaves a
-// method nothing to do on a short prompt (kSmall), or if it switches the method off (kOff).  So
-// does a method whose budget is not counted per KV head, the prompt's tokens alone: see the lists
-// of methods below.
+// Settings of methods by the names of their parameters, for tests that go over the whole registry.
+// A parameter of a new name needs a line here if its default leaves a method nothing to do on a
+// short prompt (kSmall), or if it switches the method off (kOff).  So does a method whose steps do
+// not select as an index over all tokens would (kIndicesOfPrompts).
 
 #include <algorithm>
 #include <map>
@@ -72,15 +71,6 @@ inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudge
 /// A budget of B tokens with this parameter keeps B times its value.
 inline const std::vector<Setting> kBudgetFactors = {
     {"semantic_factor", ParameterInfo::Kind::kNumber, ""}};
-
-/// Methods whose budget counts the token that a step reads first: the prompt leaves one less.
-constexpr std::string_view kCountTheCurrent[] = {"keyformer"};
-
-/// Methods whose budget is that of each query head.
-constexpr std::string_view kChooseByQueryHead[] = {"quest", "clusterkv"};
-
-/// Methods that keep their sinks on top of a share, which is one of the other tokens.
-constexpr std::string_view kSinksOnTop[] = {"h2o"};
 
 /// Methods whose steps do not select as an index built over all tokens would, with a setting if
 /// only that makes them so, and why.
@@ -163,20 +153,16 @@ inline std::string_view index_of_prompt(const MethodInfo& info, const Values& va
   return {};
 }
 
-inline bool counts_the_current(const MethodInfo& info) {
-  return std::find(std::begin(kCountTheCurrent), std::end(kCountTheCurrent), info.name) !=
-         std::end(kCountTheCurrent);
-}
-
-inline bool keeps_sinks_on_top(const MethodInfo& info) {
-  return std::find(std::begin(kSinksOnTop), std::end(kSinksOnTop), info.name) !=
-         std::end(kSinksOnTop);
+/// Tokens of the budget that a prompt does not use.
+inline int counts_the_current(const MethodInfo& info) {
+  return info.budget_traits.counts_current ? 1 : 0;
 }
 
 inline bool chooses_by_query_head(const Method& method) {
   return method.setting("gran") == "query_head" || method.setting("perhead") == "true" ||
-         std::find(std::begin(kChooseByQueryHead), std::end(kChooseByQueryHead), method.name()) !=
-             std::end(kChooseByQueryHead);
+         std::any_of(method.parts().begin(), method.parts().end(), [](const Method::Part& part) {
+           return part.info->budget_traits.per_query_head;
+         });
 }
 
 inline bool has_budget(const MethodInfo& info) {

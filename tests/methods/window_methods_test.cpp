@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "methods/parts/budget_sharing.h"
 #include "prescribed.h"
+#include "settings.h"
 
 namespace turnbench {
 namespace {
@@ -274,12 +275,17 @@ TEST(ChunkKv, LayersReuseTheChoice) {
 
 /// What a method's last row computes over what it kept: exact attention under a dense mask.
 TEST(KeptSets, AttentionOverThemEqualsTheMaskedReference) {
-  for (const char* spec :
-       {"snapkv:budget=24,window=8", "pyramidkv:budget=24", "adakv:budget=24,window=8",
-        "chunkkv:budget=24,window=8", "h2o:budget=24", "keyformer:budget=24",
-        "streamingllm:budget=24", "snapkv:budget=24,window=8,gran=query_head"}) {
+  std::vector<std::string> specs = {"snapkv:budget=24,window=8,gran=query_head"};
+  for (const MethodInfo& info : all_methods()) {
+    const Policies policies = Method::parse(std::string(info.name)).make();
+    if (policies.eviction && !policies.selection && !policies.prefill)
+      specs.push_back(spec_of(info, small_values(info)));
+  }
+  for (const std::string& spec : specs) {
     for (int n : {63, 64, 65, 300}) {
       Layer layer(2, 4, 64, n, n, 77);
+      std::vector<int> tokens;
+      tell(layer, tokens, {20, 50});
       const auto sets = kept(spec, layer);
       std::vector<KvHeadCache> gathered;
       gathered.reserve(sets.size());

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
-#include "methods/eviction/sablock.h"
+#include "methods/parts/token_blocks.h"
 #include "observe.h"
 
 namespace turnbench {

@@ -36,6 +36,9 @@ TEST(ChangedParts, AreThoseThatDetermineACell) {
             std::vector<std::string>{"methods/snapkv"});
   EXPECT_EQ(changed("full@host:cache_tokens=1", "methods/full"),
             std::vector<std::string>{"methods/full"});
+  EXPECT_EQ(changed("adakv:budget=64,scorer=snapkv,skip=0", "methods/snapkv"),
+            std::vector<std::string>{"methods/snapkv"});
+  EXPECT_EQ(changed("adakv:budget=64,scorer=h2o,skip=0", "methods/snapkv"), none);
   EXPECT_EQ(changed("full", "methods/snapkv"), none);
   EXPECT_EQ(changed("full", "metrics"), none) << "its scores are another matter";
   EXPECT_EQ(changed("full", "cuda"), none) << "not computed on a card";
