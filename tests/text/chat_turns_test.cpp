@@ -126,7 +126,7 @@ TEST(ChatTurns, RejectTemplatesThatCannotAppendTurns) {
   const std::string all = "{% for m in messages %}<{{ m.content }}>{% endfor %}";
   EXPECT_EQ(turn_of(all, 1, "hello"), "><hello>");
   EXPECT_EQ(refusal("{{ messages | length }}" + all, 0), "no error");
-  EXPECT_EQ(refusal("{{ messages | length }}" + all, 1).substr(0, 54),
+  EXPECT_EQ(refusal("{{ messages | length }}" + all, 1).substr(0, 51),
             "chat: found that turn 2 changes the text before it,");
   EXPECT_EQ(refusal("{{ messages[-1].content }}", 1),
             "chat: found an earlier answer changed or left out, expected its text as it is");

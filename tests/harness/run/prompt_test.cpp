@@ -85,7 +85,7 @@ TEST(Prompt, MovingSystemPromptAllowsOneTurnOnly) {
   Turn turn;
   turn.question = "Which?";
   EXPECT_EQ(labels(renderer.text(turn, 0)), "markup[[Be brief: ]question[Which?]cue[]]");
-  EXPECT_EQ(test::message_of([&] { renderer.text(turn, 1); }).substr(0, 76),
+  EXPECT_EQ(test::message_of([&] { renderer.text(turn, 1); }).substr(0, 73),
             "chat: found that turn 2 changes the text before it (with a system prompt)");
 }
 
