@@ -3,12 +3,11 @@
 #include "harness/experiment/plan_memory.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "common/thread_pool.h"
@@ -41,14 +40,20 @@ bool keeps_query_heads(const Method& method) {
 /// Memory of a batch.  Pages come from pools, which keep them for later batches: one for each
 /// layout, on the device and in host memory.
 struct BatchBytes {
-  std::array<std::size_t, 4> pages = {};
+  /// Whether it is in host memory, whether it has pre-RoPE keys, and bytes of an encoded row.
+  using Pool = std::tuple<bool, bool, std::size_t>;
+  std::map<Pool, std::size_t> pages;
   std::size_t rest = 0;
 
   void at_least(const BatchBytes& other) {
-    for (std::size_t i = 0; i < pages.size(); ++i) pages[i] = std::max(pages[i], other.pages[i]);
+    for (const auto& [pool, bytes] : other.pages) pages[pool] = std::max(pages[pool], bytes);
     rest = std::max(rest, other.rest);
   }
-  std::size_t total() const { return std::accumulate(pages.begin(), pages.end(), rest); }
+  std::size_t total() const {
+    std::size_t out = rest;
+    for (const auto& [pool, bytes] : pages) out += bytes;
+    return out;
+  }
 };
 
 /// The sequences that run at the same time: their keys and values, and their largest pass.
@@ -60,21 +65,32 @@ class Batch {
         dtype_(model.entry.kv_dtype),
         devices_(devices) {}
 
-  PageLayout layout(bool pre_rope_keys) const { return {config_.head_dim, dtype_, pre_rope_keys}; }
-  /// Adds pages for `tokens` tokens, with `sets` sets per layer.
-  void add_pages(std::int64_t tokens, int sets, bool pre_rope_keys) {
-    add_pages_of_layers(config_.layers, tokens, sets, pre_rope_keys);
+  /// The layout of pages with the rows of `policies`.
+  PageLayout layout(const Policies& policies, bool pre_rope_keys) const {
+    return stored_layout({config_.head_dim, dtype_, pre_rope_keys}, policies);
   }
-  void add_pages_of_layers(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
-    add_to_pool(pre_rope_keys ? 1 : 0, layers, tokens, sets, pre_rope_keys);
+  PageLayout layout(const Policies& policies) const {
+    return layout(policies, policies.pre_rope_keys());
+  }
+  /// Adds pages for `tokens` tokens, with `sets` sets per layer.
+  void add_pages(std::int64_t tokens, int sets, const PageLayout& layout) {
+    add_pages_of_layers(config_.layers, tokens, sets, layout);
+  }
+  void add_pages_of_layers(int layers, std::int64_t tokens, int sets, const PageLayout& layout) {
+    held_.pages[pool(layout, false)] += kv_bytes_of(layout, layers, sets, tokens);
   }
   /// As `add_pages`, in host memory; counted in total if device and host memory are the same.
-  void add_host_pages(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
+  void add_host_pages(int layers, std::int64_t tokens, int sets, const PageLayout& layout) {
     if (!devices_.front().cuda)
-      add_to_pool(pre_rope_keys ? 3 : 2, layers, tokens, sets, pre_rope_keys);
+      held_.pages[pool(layout, true)] += kv_bytes_of(layout, layers, sets, tokens);
   }
-  void add_working_sets(std::size_t bytes, bool pre_rope_keys) {
-    held_.pages[pre_rope_keys ? 1 : 0] += bytes;
+  void add_working_sets(std::size_t bytes, const PageLayout& layout) {
+    held_.pages[pool(layout, false)] += bytes;
+  }
+  /// Adds the copies that a sequence with a codec decodes, for one layer at a time.
+  void add_decoded(const Policies& policies, int sets, std::int64_t tokens) {
+    const ModelShape shape{config_.layers, config_.heads, config_.kv_heads, config_.head_dim};
+    add_bytes(decoded_bytes_of(policies, shape, layout(policies), sets, tokens));
   }
   void add_bytes(std::size_t bytes) { held_.rest += bytes; }
   /// Adds a method's auxiliary data, which all sequences share.
@@ -86,8 +102,8 @@ class Batch {
   }
   /// Adds a sequence with its own pages, its last logits, and `window` rows of queries in a buffer
   /// of twice this size.
-  void add(std::int64_t tokens, int sets, bool pre_rope_keys, int window) {
-    add_pages(tokens, sets, pre_rope_keys);
+  void add(std::int64_t tokens, int sets, const PageLayout& layout, int window) {
+    add_pages(tokens, sets, layout);
     add_sequence(window);
   }
   /// As `add`, without the pages.
@@ -125,9 +141,8 @@ class Batch {
   }
 
  private:
-  void add_to_pool(std::size_t pool, int layers, std::int64_t tokens, int sets,
-                   bool pre_rope_keys) {
-    held_.pages[pool] += kv_bytes_of(layout(pre_rope_keys), layers, sets, tokens);
+  static BatchBytes::Pool pool(const PageLayout& layout, bool in_host_memory) {
+    return {in_host_memory, layout.pre_rope_keys, layout.encoded_row_bytes};
   }
 
   const ModelConfig& config_;
@@ -184,20 +199,25 @@ class UnitMemory {
       if (fidelity_) add_forced(cell);
     }
     if (dense_history) {
-      out_.add(prompt_, config_.kv_heads, pre_rope_keys_, window_);
+      out_.add(prompt_, config_.kv_heads, out_.layout({}, pre_rope_keys_), window_);
       if (prefills_) out_.add_prefill(before_ + answer_, prompt_, false, pre_rope_keys_);
     }
     for (const auto& [key, prefix] : shared_) add_prefix(prefix);
-    for (const auto& [of, layers] : host_copies_)
-      out_.add_host_pages(layers, prompt_, config_.kv_heads, of.second);
-    for (std::size_t i = 0; i < first_prompts_.size(); ++i)
-      out_.add_pages(first_, config_.kv_heads, pre_rope_keys_);
+    for (const auto& [of, copy] : host_copies_)
+      out_.add_host_pages(copy.layers, prompt_, config_.kv_heads, copy.layout);
+    for (const auto& [key, layout] : first_prompts_)
+      out_.add_pages(first_, config_.kv_heads, layout);
   }
 
  private:
   struct SharedPrefix {
     bool continues = true, whole = false;
     std::set<ColumnRule> columns;
+    const Policies* policies = nullptr;  // of a branch that shares it; null: full attention
+  };
+  struct HostPages {
+    int layers = 0;
+    PageLayout layout;
   };
 
   /// Whether the branch's own answers precede turn `turn`, so that its prompt is not shared.
@@ -222,31 +242,33 @@ class UnitMemory {
     const Policies& p = cell.method->policies();
     const std::string& key = cell.method->prefill_key();
     const bool apart = continues_apart(cell);
-    if (continues(p)) first_prompts_.insert(key);
+    if (continues(p)) first_prompts_.emplace(key, out_.layout(p, pre_rope_keys_));
     SharedPrefix& prefix = shared_[apart ? key + cell.key : key];
     prefix.whole = p.has_sparse_prefill();
     prefix.continues = continues(p);
     prefix.columns.merge(columns_of(p));
+    prefix.policies = &p;
     const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
     const AnswerNeeds needs = add_branch(cell, p, answer_ + own, window_);
     const std::string index = key + (apart ? cell.key : "") + " " + cell.method->canonical();
     if (indices_.insert(index).second) out_.add_bytes(needs.index);
     if (needs.offloaded_layers == 0 || p.eviction) return;
-    int& layers = host_copies_[{apart ? key + cell.key : key, p.pre_rope_keys()}];
-    layers = std::max(layers, needs.offloaded_layers);
+    HostPages& copy = host_copies_[{apart ? key + cell.key : key, p.pre_rope_keys()}];
+    copy.layers = std::max(copy.layers, needs.offloaded_layers);
+    copy.layout = out_.layout(p);
   }
 
   /// Adds a branch with `own` tokens in its own pages, and the working sets of its steps.
   AnswerNeeds add_branch(const UnitCell& cell, const Policies& p, std::int64_t own, int window) {
-    const bool raw = p.pre_rope_keys();
+    const PageLayout layout = out_.layout(p);
     const int sets = sets_of(*cell.method);
     const std::int64_t tokens = p.eviction ? kept(*cell.method, prompt_) : prompt_;
-    const AnswerNeeds needs =
-        answer_needs(p, shape_, out_.layout(raw), sets, static_cast<std::int32_t>(tokens),
-                     static_cast<int>(prompt_));
-    out_.add_pages_of_layers(config_.layers - needs.offloaded_layers, own, sets, raw);
-    out_.add_host_pages(needs.offloaded_layers, own, sets, raw);
-    out_.add_working_sets(needs.working_sets, raw);
+    const AnswerNeeds needs = answer_needs(
+        p, shape_, layout, sets, static_cast<std::int32_t>(tokens), static_cast<int>(prompt_));
+    out_.add_pages_of_layers(config_.layers - needs.offloaded_layers, own, sets, layout);
+    out_.add_host_pages(needs.offloaded_layers, own, sets, layout);
+    out_.add_working_sets(needs.working_sets, layout);
+    out_.add_decoded(p, sets, tokens + answer_);
     out_.add_sequence(window);
     out_.add_resource(p);
     return needs;
@@ -256,10 +278,11 @@ class UnitMemory {
   /// pages, and full attention on the same prompt.
   void add_forced(const UnitCell& cell) {
     const std::string key = kDensePrefill + (continues_apart(cell) ? cell.key : "");
-    first_prompts_.insert(kDensePrefill);
+    first_prompts_.emplace(kDensePrefill, out_.layout({}, pre_rope_keys_));
     shared_.try_emplace(key);
-    if (full_.insert(key).second)
-      out_.add(answer_ + kPageTokens, config_.kv_heads, pre_rope_keys_, window_);
+    if (full_.insert(key).second) {
+      out_.add(answer_ + kPageTokens, config_.kv_heads, out_.layout({}, pre_rope_keys_), window_);
+    }
     if (is_exact(*cell.method)) return;
     add_branch(cell, cell.method->policies(), answer_ + kPageTokens, window_);
   }
@@ -276,7 +299,7 @@ class UnitMemory {
       own += kept(*cell.method, evicted) + prompt_ - evicted;
     } else {
       own += prompt_ - first_;
-      first_prompts_.insert(cell.method->prefill_key());
+      first_prompts_.emplace(cell.method->prefill_key(), out_.layout(p, pre_rope_keys_));
     }
     // A sparse prefill after earlier turns computes the rows of each turn in a separate pass.
     const bool whole = p.has_sparse_prefill(), at_once = fresh && !(whole && continues(p));
@@ -287,7 +310,8 @@ class UnitMemory {
     out_.add_bytes(needs.index);
     // During a prefill, one offloaded layer at a time is on the device.
     if (needs.offloaded_layers > 0 && prefills_)
-      out_.add_pages_of_layers(1, prompt_, config_.kv_heads, p.pre_rope_keys());
+      out_.add_pages_of_layers(1, prompt_, config_.kv_heads, out_.layout(p));
+    if (prefills_) out_.add_decoded(p, config_.kv_heads, prompt_);
   }
 
   /// Adds a branch that shares the pages of the dense history.
@@ -296,20 +320,26 @@ class UnitMemory {
     if (prefills_)
       out_.add_prefill(prompt_ - before_, prompt_, p.has_sparse_prefill(), p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
-    const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
-    const AnswerNeeds needs = add_branch(cell, p, prompt_ - before_ + answer_ + own, p.window());
+    // A codec stores the history again.
+    const std::int64_t shared = p.codec ? before_ : 0,
+                       own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
+    const AnswerNeeds needs =
+        add_branch(cell, p, shared + prompt_ - before_ + answer_ + own, p.window());
     out_.add_bytes(needs.index);
+    if (prefills_) out_.add_decoded(p, config_.kv_heads, prompt_);
     if (needs.offloaded_layers == 0 || p.eviction) return;
-    out_.add_host_pages(needs.offloaded_layers, prompt_, config_.kv_heads, p.pre_rope_keys());
+    out_.add_host_pages(needs.offloaded_layers, prompt_, config_.kv_heads, out_.layout(p));
   }
 
   void add_prefix(const SharedPrefix& prefix) {
     // A prefix that restarts coexists with the previous turn's.
+    const Policies full, &p = prefix.policies != nullptr ? *prefix.policies : full;
     out_.add(prefix.continues ? prompt_ - first_ : prompt_ + before_, config_.kv_heads,
-             pre_rope_keys_, window_);
+             out_.layout(p, pre_rope_keys_), window_);
     if (prefills_)
       out_.add_prefill(prefix.continues ? prompt_ - before_ : prompt_, prompt_, prefix.whole,
                        pre_rope_keys_);
+    if (prefills_) out_.add_decoded(p, config_.kv_heads, prompt_);
     out_.add_columns(prefix.columns.size(), prompt_);
   }
 
@@ -325,11 +355,12 @@ class UnitMemory {
   int window_ = 0;
   bool pre_rope_keys_ = false;
   std::map<std::string, SharedPrefix> shared_;
-  std::set<std::string> first_prompts_;  // prefixes from which several sequences continue
-  std::set<std::string> full_;           // shared prefixes of full attention for fidelity
-  std::set<std::string> indices_;        // shared by equal selections from the same prompt
+  /// Prefixes from which several sequences continue.
+  std::map<std::string, PageLayout> first_prompts_;
+  std::set<std::string> full_;     // shared prefixes of full attention for fidelity
+  std::set<std::string> indices_;  // shared by equal selections from the same prompt
   /// Layers of shared prefixes that are copied to host memory, by whether they have pre-RoPE keys.
-  std::map<std::pair<std::string, bool>, int> host_copies_;
+  std::map<std::pair<std::string, bool>, HostPages> host_copies_;
 };
 
 /// Maximum memory of a worker over all batches of one model that it may run.
@@ -369,11 +400,12 @@ class LargestBatch {
       const int heads = model_.checkpoint.config.kv_heads;
       const auto beside = methods_beside(job.cells);
       bool pre_rope_keys = false;
-      batch.add(all, heads, false, 1);
+      batch.add(all, heads, batch.layout({}), 1);
       for (const auto& [canonical, method] : beside) {
         const Policies& p = method->policies();
         pre_rope_keys |= p.pre_rope_keys();
-        batch.add(all, heads, p.pre_rope_keys(), p.window());  // the whole prompt, before eviction
+        batch.add(all, heads, batch.layout(p), p.window());  // the whole prompt, before eviction
+        batch.add_decoded(p, heads, all);
         batch.add_columns(p.eviction ? p.eviction->columns().size() : 0, prompt);
       }
       // All rows in one pass.
