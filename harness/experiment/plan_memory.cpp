@@ -87,10 +87,13 @@ class Batch {
   void add_working_sets(std::size_t bytes, const PageLayout& layout) {
     held_.pages[pool(layout, false)] += bytes;
   }
-  /// Adds the copies that a sequence with a codec decodes, for one layer at a time.
-  void add_decoded(const Policies& policies, int sets, std::int64_t tokens) {
-    const ModelShape shape{config_.layers, config_.heads, config_.kv_heads, config_.head_dim};
-    add_bytes(decoded_bytes_of(policies, shape, layout(policies), sets, tokens));
+  /// Adds the copies that a sequence with a codec decodes in a step, or in a prompt, for one layer
+  /// at a time.  Steps and prompts are separate passes, whose copies have the same pages.
+  void add_decoded_step(const Policies& policies, int sets, std::int64_t tokens) {
+    decoded_in_step_ += decoded_bytes(policies, sets, tokens, false);
+  }
+  void add_decoded_prompt(const Policies& policies, std::int64_t tokens) {
+    decoded_in_prompt_ += decoded_bytes(policies, config_.kv_heads, tokens, true);
   }
   void add_bytes(std::size_t bytes) { held_.rest += bytes; }
   /// Adds a method's auxiliary data, which all sequences share.
@@ -136,11 +139,17 @@ class Batch {
     const std::size_t scratch =
         scratch_bytes_of(devices_.front(), available_processors(), config_, pass);
     BatchBytes out = held_;
+    out.rest += std::max(decoded_in_step_, decoded_in_prompt_);
     out.rest += workspace_bytes_of(config_, pass, scratch, devices_.size());
     return out;
   }
 
  private:
+  std::size_t decoded_bytes(const Policies& policies, int sets, std::int64_t tokens,
+                            bool prompt_end) const {
+    const ModelShape shape{config_.layers, config_.heads, config_.kv_heads, config_.head_dim};
+    return decoded_bytes_of(policies, shape, layout(policies), sets, tokens, prompt_end);
+  }
   static BatchBytes::Pool pool(const PageLayout& layout, bool in_host_memory) {
     return {in_host_memory, layout.pre_rope_keys, layout.encoded_row_bytes};
   }
@@ -150,6 +159,7 @@ class Batch {
   std::set<std::string> resources_;
   std::span<const Device> devices_;
   BatchBytes held_;
+  std::size_t decoded_in_step_ = 0, decoded_in_prompt_ = 0;
   std::size_t sequences_ = 0;
   PassSize pass_;
 };
@@ -247,7 +257,7 @@ class UnitMemory {
     prefix.whole = p.has_sparse_prefill();
     prefix.continues = continues(p);
     prefix.columns.merge(columns_of(p));
-    prefix.policies = &p;
+    if (prefix.policies == nullptr || p.selection) prefix.policies = &p;
     const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
     const AnswerNeeds needs = add_branch(cell, p, answer_ + own, window_);
     const std::string index = key + (apart ? cell.key : "") + " " + cell.method->canonical();
@@ -268,7 +278,7 @@ class UnitMemory {
     out_.add_pages_of_layers(config_.layers - needs.offloaded_layers, own, sets, layout);
     out_.add_host_pages(needs.offloaded_layers, own, sets, layout);
     out_.add_working_sets(needs.working_sets, layout);
-    out_.add_decoded(p, sets, tokens + answer_);
+    out_.add_decoded_step(p, sets, tokens + answer_);
     out_.add_sequence(window);
     out_.add_resource(p);
     return needs;
@@ -311,7 +321,7 @@ class UnitMemory {
     // During a prefill, one offloaded layer at a time is on the device.
     if (needs.offloaded_layers > 0 && prefills_)
       out_.add_pages_of_layers(1, prompt_, config_.kv_heads, out_.layout(p));
-    if (prefills_) out_.add_decoded(p, config_.kv_heads, prompt_);
+    if (prefills_) out_.add_decoded_prompt(p, prompt_);
   }
 
   /// Adds a branch that shares the pages of the dense history.
@@ -326,7 +336,7 @@ class UnitMemory {
     const AnswerNeeds needs =
         add_branch(cell, p, shared + prompt_ - before_ + answer_ + own, p.window());
     out_.add_bytes(needs.index);
-    if (prefills_) out_.add_decoded(p, config_.kv_heads, prompt_);
+    if (prefills_) out_.add_decoded_prompt(p, prompt_);
     if (needs.offloaded_layers == 0 || p.eviction) return;
     out_.add_host_pages(needs.offloaded_layers, prompt_, config_.kv_heads, out_.layout(p));
   }
@@ -339,7 +349,7 @@ class UnitMemory {
     if (prefills_)
       out_.add_prefill(prefix.continues ? prompt_ - before_ : prompt_, prompt_, prefix.whole,
                        pre_rope_keys_);
-    if (prefills_) out_.add_decoded(p, config_.kv_heads, prompt_);
+    if (prefills_) out_.add_decoded_prompt(p, prompt_);
     out_.add_columns(prefix.columns.size(), prompt_);
   }
 
@@ -405,7 +415,7 @@ class LargestBatch {
         const Policies& p = method->policies();
         pre_rope_keys |= p.pre_rope_keys();
         batch.add(all, heads, batch.layout(p), p.window());  // the whole prompt, before eviction
-        batch.add_decoded(p, heads, all);
+        batch.add_decoded_prompt(p, all);
         batch.add_columns(p.eviction ? p.eviction->columns().size() : 0, prompt);
       }
       // All rows in one pass.

@@ -62,7 +62,8 @@ std::size_t EngineMemory::new_kv_bytes(const PassSize& size, std::span<const Pas
     for (int l = 0; l < core_.shape.layers; ++l)
       longest = std::max<std::int64_t>(longest, longest_set(s.sets(l)));
     const auto copies_for = [&](const Sequence& of) {
-      return decoded_bytes_of(of.policies, core_.shape, layout, count, longest + fresh);
+      return decoded_bytes_of(of.policies, core_.shape, layout, count, longest + fresh,
+                              pass.prompt_end);
     };
     std::size_t copies = copies_for(s);
     for (const Sequence* fork : pass.forks) copies = std::max(copies, copies_for(*fork));

@@ -45,12 +45,12 @@ PageLayout stored_layout(PageLayout plain, const Policies& policies) {
 }
 
 std::size_t decoded_bytes_of(const Policies& policies, const ModelShape& shape, PageLayout layout,
-                             int sets, std::int64_t tokens) {
+                             int sets, std::int64_t tokens, bool prompt_end) {
   if (!policies.codec) return 0;
   layout.encoded_row_bytes = 0;
   std::size_t out = kv_bytes_of(layout, 1, sets, tokens);
   // The tokens that stay after a prompt, for the index; in a step, the working sets.
-  if (policies.selection || policies.placement.host)
+  if (policies.placement.host || (policies.selection && prompt_end))
     out += kv_bytes_of(layout, 1, policies.eviction ? shape.heads : sets, tokens);
   return out;
 }

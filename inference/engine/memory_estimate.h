@@ -29,9 +29,9 @@ AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
 PageLayout stored_layout(PageLayout plain, const Policies& policies);
 /// Bytes of the decoded copies that a pass of one sequence needs, for one layer at a time; 0
 /// without a codec.  tokens: of each of the `sets` KV sets after the pass.  layout: of the stored
-/// pages.
+/// pages.  prompt_end: a prompt ends with the pass.
 std::size_t decoded_bytes_of(const Policies& policies, const ModelShape& shape, PageLayout layout,
-                             int sets, std::int64_t tokens);
+                             int sets, std::int64_t tokens, bool prompt_end);
 
 /// Bytes of activations and scratch of a pass, summed over `stages` stages.  scratch: bytes of one
 /// stage, see Backend::scratch_bytes.

@@ -352,9 +352,13 @@ TEST_F(Codec, CountsDecodedCopiesAsWorkspace) {
   EXPECT_GE(copies, layer);
   EXPECT_LE(copies, 2 * layer) << "slabs double";
   const Policies one = Method::parse("int8").make(), two = Method::parse("int8+quest").make();
-  EXPECT_EQ(decoded_bytes_of({}, shape, layout, shape.kv_heads, 640), 0u);
-  EXPECT_EQ(decoded_bytes_of(one, shape, layout, shape.kv_heads, 640), layer);
-  EXPECT_EQ(decoded_bytes_of(two, shape, layout, shape.kv_heads, 640), 2 * layer);
+  const auto estimate = [&](const Policies& policies, bool prompt_end) {
+    return decoded_bytes_of(policies, shape, layout, shape.kv_heads, 640, prompt_end);
+  };
+  EXPECT_EQ(estimate({}, true), 0u);
+  EXPECT_EQ(estimate(one, true), layer);
+  EXPECT_EQ(estimate(two, false), layer);
+  EXPECT_EQ(estimate(two, true), 2 * layer);
 }
 
 TEST_F(Codec, FitsWhereFullPrecisionIsRefused) {
