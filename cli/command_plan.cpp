@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/process_memory.h"
 #include "common/text.h"
+#include "inference/policy/policy_checks.h"
 #include "runners/pilot.h"
 
 namespace turnbench {
@@ -37,6 +38,8 @@ class Planning {
   }
 
   PlannedRun plan(const Manifest& manifest) {
+    for (const Method& method : manifest.methods)
+      check_codec_memory(method.policies(), run_.devices.front().cuda);
     Plan plan = make_plan(
         resolve_experiment(manifest, options_.from.sweep.locations(), options_.from.limit));
     PlannedRun out;

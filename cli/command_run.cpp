@@ -18,6 +18,7 @@
 #include "harness/store/cell_names.h"
 #include "harness/store/inactive_methods.h"
 #include "harness/store/stale.h"
+#include "inference/policy/policy_checks.h"
 #include "reports/render.h"
 #include "runners/progress.h"
 
@@ -108,6 +109,8 @@ ManifestRun run_manifest(const Manifest& manifest, const SweepTarget& target,
   Plan plan = make_plan(resolve_experiment(manifest, options.locations(), target.limit));
   for (const ResolvedModel& model : plan.experiment.models)
     model.checkpoint.stages(run.devices.size());
+  for (const Method& method : manifest.methods)
+    check_codec_memory(method.policies(), run.devices.front().cuda);
   if (path_exists(target.db) && !Store::is_writable(target.db))
     return {report_read_only(std::move(plan), target.db, common), false};
   Store store = Store::create(target.db);

@@ -402,7 +402,7 @@ void Method::require_useful_parts(const std::string& where) const {
 void Method::finish(std::string label, const std::string& where) {
   label_ = std::move(label);
   require_useful_parts(where);
-  std::string_view prefill, eviction, selection;  // the methods that supply these policies
+  std::string_view prefill, eviction, selection, codec;  // methods that supply these policies
   const auto decide = [&](std::string_view& by, std::string_view name, const char* what) {
     if (!by.empty()) {
       throw input_error("{}: found {} and {} in \"{}\", which both decide {}, expected one of them",
@@ -422,10 +422,9 @@ void Method::finish(std::string label, const std::string& where) {
     glue(canonical_, text);
     eager_ |= part.info->name == "full-eager";
     const Policies p = with_error_prefix(where, [&] { return part.info->make(part.parameters); });
-    if (p.has_sparse_prefill()) {
-      glue(prefill_key_, text);
-      decide(prefill, part.info->name, "the prefill");
-    }
+    if (p.has_sparse_prefill() || p.codec) glue(prefill_key_, text);
+    if (p.has_sparse_prefill()) decide(prefill, part.info->name, "the prefill");
+    if (p.codec) decide(codec, part.info->name, "how keys and values are stored");
     if (p.eviction) decide(eviction, part.info->name, "what is evicted");
     if (p.selection) {
       decide(selection, part.info->name, "what steps read");
@@ -447,6 +446,7 @@ void Method::finish(std::string label, const std::string& where) {
     if (placement_.host) canonical_ += ":" + placement_text_.substr(comma + 1);
   }
   policies_ = std::make_shared<const Policies>(make());
+  with_error_prefix(where, [&] { check_codec(*policies_); });
 }
 
 Spec Spec::parse(const std::string& text, const std::string& where) {
@@ -557,6 +557,7 @@ Policies Method::make() const {
     if (p.prefill) out.prefill = std::move(p.prefill);
     if (p.eviction) out.eviction = std::move(p.eviction);
     if (p.selection) out.selection = std::move(p.selection);
+    if (p.codec) out.codec = std::move(p.codec);
   }
   out.placement = placement_;
   out.method = name_;

@@ -5,6 +5,7 @@
 #define TURNBENCH_METHODS(X) \
   X(full)                    \
   X(full_eager)              \
+  X(int8)                    \
   X(streamingllm)            \
   X(snapkv)                  \
   X(pyramidkv)               \

@@ -198,7 +198,7 @@ void compare_universal(const std::vector<Subject>& subjects, Remarks& remarks) {
 /// Compares parameters with the same name and unit in parts of the same kind.
 void compare_shared_parameters(const std::vector<Subject>& subjects, Remarks& remarks) {
   constexpr std::array kKinds = {&PolicyKinds::eviction, &PolicyKinds::selection,
-                                 &PolicyKinds::prefill};
+                                 &PolicyKinds::prefill, &PolicyKinds::codec};
   for (const auto kind : kKinds) {
     std::vector<std::pair<std::string, std::string_view>> parameters;  // name, unit
     const auto each_part = [&](const Subject& s, const auto& visit) {

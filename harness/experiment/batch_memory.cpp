@@ -6,10 +6,27 @@
 #include "inference/engine/engine.h"
 
 namespace turnbench {
+namespace {
 
-void BatchMemory::add_host_pages(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
+BatchBytes::Pool pool(const PageLayout& layout, bool in_host_memory) {
+  return {in_host_memory, layout.pre_rope_keys, layout.encoded_row_bytes};
+}
+
+}  // namespace
+
+void BatchMemory::add_pages_of_layers(int layers, std::int64_t tokens, int sets,
+                                      const PageLayout& layout) {
+  held_.pages[pool(layout, false)] += kv_bytes_of(layout, layers, sets, tokens);
+}
+
+void BatchMemory::add_host_pages(int layers, std::int64_t tokens, int sets,
+                                 const PageLayout& layout) {
   if (!devices_.front().cuda)
-    add_to_pool(pre_rope_keys ? 3 : 2, layers, tokens, sets, pre_rope_keys);
+    held_.pages[pool(layout, true)] += kv_bytes_of(layout, layers, sets, tokens);
+}
+
+void BatchMemory::add_working_sets(std::size_t bytes, const PageLayout& layout) {
+  held_.pages[pool(layout, false)] += bytes;
 }
 
 void BatchMemory::add_resource(const Policies& policies) {
@@ -43,9 +60,10 @@ void BatchMemory::add_prefill(std::int64_t rows, std::int64_t context, bool whol
   pass_.pre_rope_keys |= pre_rope_keys;
 }
 
-void BatchMemory::add_to_pool(std::size_t pool, int layers, std::int64_t tokens, int sets,
-                              bool pre_rope_keys) {
-  held_.pages[pool] += kv_bytes_of(layout(pre_rope_keys), layers, sets, tokens);
+std::size_t BatchMemory::decoded_bytes(const Policies& policies, int sets, std::int64_t tokens,
+                                       bool prompt_end) const {
+  const ModelShape shape{config_.layers, config_.heads, config_.kv_heads, config_.head_dim};
+  return decoded_bytes_of(policies, shape, layout(policies), sets, tokens, prompt_end);
 }
 
 BatchBytes BatchMemory::bytes() const {
@@ -54,6 +72,7 @@ BatchBytes BatchMemory::bytes() const {
   const std::size_t scratch =
       scratch_bytes_of(devices_.front(), available_processors(), config_, pass);
   BatchBytes out = held_;
+  out.rest += std::max(decoded_in_step_, decoded_in_prompt_);
   out.rest += workspace_bytes_of(config_, pass, scratch, devices_.size());
   return out;
 }

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "harness/experiment/experiment.h"
 #include "inference/devices/devices.h"
@@ -18,14 +18,20 @@ namespace turnbench {
 /// Memory of a batch.  Pages come from pools, which keep them for later batches: one for each
 /// layout, on the device and in host memory.
 struct BatchBytes {
-  std::array<std::size_t, 4> pages = {};
+  /// Whether it is in host memory, whether it has pre-RoPE keys, and bytes of an encoded row.
+  using Pool = std::tuple<bool, bool, std::size_t>;
+  std::map<Pool, std::size_t> pages;
   std::size_t rest = 0;
 
   void at_least(const BatchBytes& other) {
-    for (std::size_t i = 0; i < pages.size(); ++i) pages[i] = std::max(pages[i], other.pages[i]);
+    for (const auto& [pool, bytes] : other.pages) pages[pool] = std::max(pages[pool], bytes);
     rest = std::max(rest, other.rest);
   }
-  std::size_t total() const { return std::accumulate(pages.begin(), pages.end(), rest); }
+  std::size_t total() const {
+    std::size_t out = rest;
+    for (const auto& [pool, bytes] : pages) out += bytes;
+    return out;
+  }
 };
 
 /// The sequences that run at the same time: their keys and values, and their largest pass.
@@ -37,26 +43,36 @@ class BatchMemory {
         dtype_(model.entry.kv_dtype),
         devices_(devices) {}
 
-  PageLayout layout(bool pre_rope_keys) const { return {config_.head_dim, dtype_, pre_rope_keys}; }
+  /// The layout of pages with the rows of `policies`.
+  PageLayout layout(const Policies& policies, bool pre_rope_keys) const {
+    return stored_layout({config_.head_dim, dtype_, pre_rope_keys}, policies);
+  }
+  PageLayout layout(const Policies& policies) const {
+    return layout(policies, policies.pre_rope_keys());
+  }
   /// Adds pages for `tokens` tokens, with `sets` sets per layer.
-  void add_pages(std::int64_t tokens, int sets, bool pre_rope_keys) {
-    add_pages_of_layers(config_.layers, tokens, sets, pre_rope_keys);
+  void add_pages(std::int64_t tokens, int sets, const PageLayout& layout) {
+    add_pages_of_layers(config_.layers, tokens, sets, layout);
   }
-  void add_pages_of_layers(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
-    add_to_pool(pre_rope_keys ? 1 : 0, layers, tokens, sets, pre_rope_keys);
-  }
+  void add_pages_of_layers(int layers, std::int64_t tokens, int sets, const PageLayout& layout);
   /// As `add_pages`, in host memory; counted in total if device and host memory are the same.
-  void add_host_pages(int layers, std::int64_t tokens, int sets, bool pre_rope_keys);
-  void add_working_sets(std::size_t bytes, bool pre_rope_keys) {
-    held_.pages[pre_rope_keys ? 1 : 0] += bytes;
+  void add_host_pages(int layers, std::int64_t tokens, int sets, const PageLayout& layout);
+  void add_working_sets(std::size_t bytes, const PageLayout& layout);
+  /// Adds the copies that a sequence with a codec decodes in a step, or in a prompt, for one layer
+  /// at a time.  Steps and prompts are separate passes, whose copies have the same pages.
+  void add_decoded_step(const Policies& policies, int sets, std::int64_t tokens) {
+    decoded_in_step_ += decoded_bytes(policies, sets, tokens, false);
+  }
+  void add_decoded_prompt(const Policies& policies, std::int64_t tokens) {
+    decoded_in_prompt_ += decoded_bytes(policies, config_.kv_heads, tokens, true);
   }
   void add_bytes(std::size_t bytes) { held_.rest += bytes; }
   /// Adds a method's auxiliary data, which all sequences share.
   void add_resource(const Policies& policies);
   /// Adds a sequence with its own pages, its last logits, and `window` rows of queries in a buffer
   /// of twice this size.
-  void add(std::int64_t tokens, int sets, bool pre_rope_keys, int window) {
-    add_pages(tokens, sets, pre_rope_keys);
+  void add(std::int64_t tokens, int sets, const PageLayout& layout, int window) {
+    add_pages(tokens, sets, layout);
     add_sequence(window);
   }
   /// As `add`, without the pages.
@@ -69,13 +85,15 @@ class BatchMemory {
   BatchBytes bytes() const;
 
  private:
-  void add_to_pool(std::size_t pool, int layers, std::int64_t tokens, int sets, bool pre_rope_keys);
+  std::size_t decoded_bytes(const Policies& policies, int sets, std::int64_t tokens,
+                            bool prompt_end) const;
 
   const ModelConfig& config_;
   DType weights_, dtype_;
   std::set<std::string> resources_;
   std::span<const Device> devices_;
   BatchBytes held_;
+  std::size_t decoded_in_step_ = 0, decoded_in_prompt_ = 0;
   std::size_t sequences_ = 0;
   PassSize pass_;
 };

@@ -64,11 +64,11 @@ class UnitMemory {
       if (turn.fidelity) add_forced(turn, prefill);
     }
     for (const auto& [pre_rope_keys, cell] : turn.sharing.dense_histories) {
-      out_.add(prompt_, config_.kv_heads, pre_rope_keys, window_);
+      out_.add(prompt_, config_.kv_heads, out_.layout({}, pre_rope_keys), window_);
       if (prefills_) out_.add_prefill(before_ + answer_, prompt_, false, pre_rope_keys);
     }
-    for (std::size_t i = 0; i < first_prompts_.size(); ++i)
-      out_.add_pages(first_, config_.kv_heads, pre_rope_keys_);
+    for (const auto& [key, layout] : first_prompts_)
+      out_.add_pages(first_, config_.kv_heads, layout);
   }
 
  private:
@@ -86,15 +86,15 @@ class UnitMemory {
   /// Adds a branch with `own` tokens in its own pages, and the working sets of its steps.
   AnswerNeeds add_branch(const Method& method, std::int64_t own, int window) {
     const Policies& p = method.policies();
-    const bool raw = p.pre_rope_keys();
+    const PageLayout layout = out_.layout(p);
     const int sets = sets_of(method);
     const std::int64_t tokens = p.eviction ? kept(method, prompt_) : prompt_;
-    const AnswerNeeds needs =
-        answer_needs(p, shape_, out_.layout(raw), sets, static_cast<std::int32_t>(tokens),
-                     static_cast<int>(prompt_));
-    out_.add_pages_of_layers(config_.layers - needs.offloaded_layers, own, sets, raw);
-    out_.add_host_pages(needs.offloaded_layers, own, sets, raw);
-    out_.add_working_sets(needs.working_sets, raw);
+    const AnswerNeeds needs = answer_needs(
+        p, shape_, layout, sets, static_cast<std::int32_t>(tokens), static_cast<int>(prompt_));
+    out_.add_pages_of_layers(config_.layers - needs.offloaded_layers, own, sets, layout);
+    out_.add_host_pages(needs.offloaded_layers, own, sets, layout);
+    out_.add_working_sets(needs.working_sets, layout);
+    out_.add_decoded_step(p, sets, tokens + answer_);
     out_.add_sequence(window);
     out_.add_resource(p);
     return needs;
@@ -106,10 +106,12 @@ class UnitMemory {
     std::set<ColumnRule> columns;
     std::set<std::string> indices;    // shared by equal selections
     std::map<bool, int> host_copies;  // layers, by whether they have pre-RoPE keys
+    const Policies* shown = nullptr;  // of a branch, one with a selection if there is any
     for (const std::size_t cell : prefill.cells) {
       const Method& method = *turn.cells[cell].method;
       const Policies& p = method.policies();
       columns.merge(columns_of(p));
+      if (shown == nullptr || p.selection) shown = &p;
       const std::int64_t own = p.eviction ? kept(method, prompt_) : kPageTokens;
       const AnswerNeeds needs = add_branch(method, answer_ + own, window_);
       if (indices.insert(method.canonical()).second) out_.add_bytes(needs.index);
@@ -118,13 +120,14 @@ class UnitMemory {
       layers = std::max(layers, needs.offloaded_layers);
     }
     for (const auto& [pre_rope_keys, layers] : host_copies)
-      out_.add_host_pages(layers, prompt_, config_.kv_heads, pre_rope_keys);
+      out_.add_host_pages(layers, prompt_, config_.kv_heads, out_.layout(*shown, pre_rope_keys));
+    const PageLayout layout = out_.layout(*shown, pre_rope_keys_);
     const bool extends = prefill.reuses_cached_prompt;
-    if (extends) first_prompts_.insert(prefill.key);
+    if (extends) first_prompts_.emplace(prefill.key, layout);
     // A prefix that restarts coexists with the previous turn's.
-    out_.add(extends ? prompt_ - first_ : prompt_ + before_, config_.kv_heads, pre_rope_keys_,
-             window_);
+    out_.add(extends ? prompt_ - first_ : prompt_ + before_, config_.kv_heads, layout, window_);
     if (prefills_) {
+      out_.add_decoded_prompt(*shown, prompt_);
       out_.add_prefill(extends ? prompt_ - before_ : prompt_, prompt_, prefill.is_sparse,
                        pre_rope_keys_);
     }
@@ -135,7 +138,7 @@ class UnitMemory {
   /// from before their answers, which share their pages.
   void add_forced(const PlannedTurn& turn, const TurnPrefill& prefill) {
     if (prefill.is_full && turn.is_recorded(prefill.first))
-      out_.add(answer_ + kPageTokens, config_.kv_heads, pre_rope_keys_, window_);
+      out_.add(answer_ + kPageTokens, config_.kv_heads, out_.layout({}, pre_rope_keys_), window_);
     for (const std::size_t cell : prefill.cells) {
       if (turn.is_recorded(cell) && !is_reference(turn.cells[cell]))
         add_branch(*turn.cells[cell].method, answer_ + kPageTokens, window_);
@@ -155,7 +158,7 @@ class UnitMemory {
       own += kept(method, evicted) + prompt_ - evicted;
     } else {
       own += prompt_ - first_;
-      first_prompts_.insert(method.prefill_key());
+      first_prompts_.emplace(method.prefill_key(), out_.layout(p, pre_rope_keys_));
     }
     const bool at_once = restarts && !prefill.restarts_by_turns();
     if (prefills_) {
@@ -167,7 +170,8 @@ class UnitMemory {
     out_.add_bytes(needs.index);
     // During a prefill, one offloaded layer at a time is on the device.
     if (needs.offloaded_layers > 0 && prefills_)
-      out_.add_pages_of_layers(1, prompt_, config_.kv_heads, p.pre_rope_keys());
+      out_.add_pages_of_layers(1, prompt_, config_.kv_heads, out_.layout(p));
+    if (prefills_) out_.add_decoded_prompt(p, prompt_);
   }
 
   /// Adds a branch that shares the pages of the dense history.
@@ -176,11 +180,15 @@ class UnitMemory {
     if (prefills_)
       out_.add_prefill(prompt_ - before_, prompt_, prefill.is_sparse, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
-    const std::int64_t own = p.eviction ? kept(method, prompt_) : kPageTokens;
-    const AnswerNeeds needs = add_branch(method, prompt_ - before_ + answer_ + own, p.window());
+    // A codec stores the history again.
+    const std::int64_t shared = p.codec ? before_ : 0,
+                       own = p.eviction ? kept(method, prompt_) : kPageTokens;
+    const AnswerNeeds needs =
+        add_branch(method, shared + prompt_ - before_ + answer_ + own, p.window());
     out_.add_bytes(needs.index);
+    if (prefills_) out_.add_decoded_prompt(p, prompt_);
     if (needs.offloaded_layers == 0 || p.eviction) return;
-    out_.add_host_pages(needs.offloaded_layers, prompt_, config_.kv_heads, p.pre_rope_keys());
+    out_.add_host_pages(needs.offloaded_layers, prompt_, config_.kv_heads, out_.layout(p));
   }
 
   BatchMemory& out_;
@@ -192,7 +200,8 @@ class UnitMemory {
   // Of shared sequences:
   int window_ = 0;
   bool pre_rope_keys_ = false;
-  std::set<std::string> first_prompts_;  // prefixes from which several sequences continue
+  /// Prefixes from which several sequences continue.
+  std::map<std::string, PageLayout> first_prompts_;
 };
 
 /// Maximum memory of a worker over all batches of one model that it may run.
@@ -233,11 +242,12 @@ class LargestBatch {
       const int heads = model_.checkpoint.config.kv_heads;
       const auto beside = methods_beside(unit.cells);
       bool pre_rope_keys = false;
-      batch.add(all, heads, false, 1);
+      batch.add(all, heads, batch.layout({}), 1);
       for (const auto& [canonical, method] : beside) {
         const Policies& p = method->policies();
         pre_rope_keys |= p.pre_rope_keys();
-        batch.add(all, heads, p.pre_rope_keys(), p.window());  // the whole prompt, before eviction
+        batch.add(all, heads, batch.layout(p), p.window());  // the whole prompt, before eviction
+        batch.add_decoded_prompt(p, all);
         batch.add_columns(p.eviction ? p.eviction->columns().size() : 0, prompt);
       }
       // All rows in one pass.

@@ -25,7 +25,7 @@ double log_sum_exp(std::span<const float> logits) {
 
 bool is_exact(const Method& method) {
   const Policies& p = method.policies();
-  return !p.prefill && !p.eviction && !p.selection;
+  return !p.prefill && !p.eviction && !p.selection && !p.codec;
 }
 
 bool is_fidelity_metric(std::string_view name) {

@@ -86,18 +86,26 @@ std::string line_of(const std::vector<std::string>& methods, const Inactivity& w
   return out;
 }
 
+/// Whether a method keeps, reads and computes as much as full attention by its nature: it is full
+/// attention, or only stores keys and values in its own way.
+bool reads_everything(const MethodSettings& method) {
+  return std::all_of(method.parts.begin(), method.parts.end(), [](const auto& part) {
+    return !part.kinds.prefill && !part.kinds.eviction && !part.kinds.selection;
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> inactive_methods(const std::vector<Cell>& cells,
                                           const std::map<std::string, CellUsage>& by_cell) {
   std::vector<std::string> methods;  // in table order
   std::map<std::string, std::vector<OfDataset>> datasets;
-  std::map<std::string, bool> exact_methods;  // by canonical text
+  std::map<std::string, bool> exact_methods;  // by canonical text: reads_everything
   for (const Cell& cell : cells) {
     const auto usage = by_cell.find(cell.key);
     if (usage == by_cell.end() || is_probe(cell) || is_imported(cell)) continue;
     const auto [exact, unknown] = exact_methods.try_emplace(cell.method_canonical);
-    if (unknown) exact->second = MethodSettings::parse(cell.method_canonical).is_exact();
+    if (unknown) exact->second = reads_everything(MethodSettings::parse(cell.method_canonical));
     if (exact->second) continue;
     const auto [of_method, is_new] = datasets.try_emplace(cell.method);
     if (is_new) methods.push_back(cell.method);

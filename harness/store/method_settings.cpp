@@ -24,7 +24,7 @@ PolicyKinds kinds_of(const MethodInfo& info, const ParameterValues& values) {
   const Policies policies =
       info.make(Parameters::check(info.parameters, required, std::string(info.name)));
   return {policies.has_sparse_prefill(), policies.eviction != nullptr,
-          policies.selection != nullptr};
+          policies.selection != nullptr, policies.codec != nullptr};
 }
 
 /// "a=1,b=2" as a map.

@@ -12,13 +12,13 @@ namespace turnbench {
 
 /// The kinds of policies that a method has.
 struct PolicyKinds {
-  bool prefill = false, eviction = false, selection = false;
+  bool prefill = false, eviction = false, selection = false, codec = false;
 
-  bool none() const { return !prefill && !eviction && !selection; }
+  bool none() const { return !prefill && !eviction && !selection && !codec; }
   bool limits_tokens() const { return eviction || selection; }
   bool overlaps(const PolicyKinds& other) const {
     return (prefill && other.prefill) || (eviction && other.eviction) ||
-           (selection && other.selection);
+           (selection && other.selection) || (codec && other.codec);
   }
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/clock.h"
+#include "inference/engine/encoded_rows.h"
 #include "inference/engine/layer_attention.h"
 #include "inference/model/rope.h"
 #include "inference/policy/policy_checks.h"
@@ -139,9 +140,14 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
       transfers_.pinned_rows(s, layer, std::span(batch.positions).subspan(row, view.rows));
   std::vector<AppendJob> jobs;
   transfers_.add_append_jobs(layer, index, batch, plan, jobs);
-  if (!jobs.empty()) stage.backend.append(jobs);
+  append_rows(stage.backend, jobs, s.policies.codec.get());
   kv.written(plan, view.rows, transfers_.ledger_of(s, layer));
-  const Readable readable = kv.readable();
+  Readable readable = kv.readable();
+  std::vector<KvHeadCache> decoded;
+  if (s.policies.codec) {
+    readable.sets =
+        readable.is_copy ? decoded_sets(stage, s, layer, readable.sets, decoded) : view.sets;
+  }
   for (int first = 0; first < view.rows; first += rows) {
     if (first > 0) rows = rows_of_next(first);
     block.rows = rows;

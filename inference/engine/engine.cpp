@@ -17,10 +17,13 @@ Engine::Engine(const Model& model, std::span<Backend* const> backends, Options o
 
 Sequence Engine::make_sequence(Policies policies, int tail_rows, bool pre_rope_keys) const {
   const bool raw = pre_rope_keys || policies.pre_rope_keys();
+  const std::size_t encoded = policies.encoded_row_bytes(core_.shape.head_dim);
+  check_codec(policies);
   std::vector<std::shared_ptr<const KvStorage>> storage;
   for (int l = 0; l < core_.shape.layers; ++l) {
     const Stage& stage = core_.stages[core_.model.stages().stage_of(l)];
-    storage.push_back(raw ? stage.pre_rope_storage : stage.storage);
+    check_codec_memory(policies, !stage.memory->is_host());
+    storage.push_back(stage.storage_of(raw, encoded));
   }
   return Sequence(core_.shape, std::move(policies), storage, tail_rows);
 }
@@ -86,6 +89,7 @@ ForwardBatch Engine::begin(std::span<const Pass> passes, std::int64_t at_once) {
   memory_.check(size, passes, at_once);
   for (const Pass& pass : passes) {  // no errors for invalid input from here on
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
+    transfers_.encode_history(*pass.sequence);
     transfers_.begin_ledgers(pass);
     pass.sequence->tokens.insert(pass.sequence->tokens.end(), pass.tokens.begin(),
                                  pass.tokens.end());
@@ -96,6 +100,16 @@ ForwardBatch Engine::begin(std::span<const Pass> passes, std::int64_t at_once) {
 }
 
 void Engine::check_policies(const Pass& pass) {
+  check_codec(pass.sequence->policies);
+  for (const Sequence* fork : pass.forks) {
+    const auto bytes = [](const Sequence& s) {
+      return s.policies.encoded_row_bytes(s.shape().head_dim);
+    };
+    check_codec(fork->policies);
+    if (bytes(*fork) == bytes(*pass.sequence)) continue;
+    throw runtime_error("{}: found a fork of a prefill with other encoded rows, expected its own",
+                        fork->policies.method);
+  }
   if (!pass.evict) return;
   const bool decodes = pass.kind == Pass::Kind::kDecode;
   if (!decodes && !pass.prompt_end) return;
@@ -137,7 +151,7 @@ void Engine::end(std::span<const Pass> passes) {
 
 LinkTraffic Engine::link_traffic() const {
   LinkTraffic out;
-  for (const Stage& s : core_.stages) out += s.storage->link->traffic();
+  for (const Stage& s : core_.stages) out += s.link->traffic();
   return out;
 }
 

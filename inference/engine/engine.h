@@ -42,6 +42,7 @@ class Engine {
 
   /// Makes an empty sequence.  tail_rows: as in Sequence.  pre_rope_keys: store pre-RoPE keys even
   /// if `policies` do not need them, for forks that need them.
+  /// @throws Error (input) for a codec if keys and values are not in host memory.
   Sequence make_sequence(Policies policies, int tail_rows = 0, bool pre_rope_keys = false) const;
 
   /// Computes all passes as one batch.  Returns the logits of each pass: [vocab] of its last row,
@@ -83,7 +84,7 @@ class Engine {
   /// Like `forward` for a prefill pass of any length, layer by layer: all chunks pass through a
   /// layer before the next layer starts.
   std::vector<float> forward_by_layers(const Pass& pass);
-  /// Refuses a pass whose sequence has incompatible policies.
+  /// Refuses a pass whose sequence, or one of whose forks, has incompatible policies.
   static void check_policies(const Pass& pass);
   /// The work of decode steps before their first layer.
   void begin_steps(std::span<const Pass> passes, ForwardBatch& batch);

@@ -10,20 +10,46 @@
 namespace turnbench {
 
 Stage::Stage(Backend& backend, int head_dim, const EngineOptions& options)
-    : backend(backend), memory(backend.memory()), replay(backend.make_replay()) {
-  const auto make_pool = [&](bool pre_rope_keys, const std::shared_ptr<Memory>& of) {
-    return std::make_shared<KvPool>(PageLayout{head_dim, options.kv_dtype, pre_rope_keys}, of);
-  };
-  const auto device = make_pool(false, memory), pre_rope_device = make_pool(true, memory),
-             host = make_pool(false, host_memory()), pre_rope_host = make_pool(true, host_memory());
-  device->set_limit(options.kv_limit);
-  pre_rope_device->set_limit(options.kv_limit);
-  gathered_pool = make_pool(false, memory);
-  const std::shared_ptr<Link> link = make_link(memory, options.link_gbps),
-                              within = std::make_shared<OrderedLink>(memory);
-  storage = std::make_shared<KvStorage>(KvStorage{device, host, pre_rope_host, link, within});
-  pre_rope_storage =
-      std::make_shared<KvStorage>(KvStorage{pre_rope_device, pre_rope_host, host, link, within});
+    : backend(backend),
+      memory(backend.memory()),
+      replay(backend.make_replay()),
+      link(make_link(memory, options.link_gbps)),
+      within(std::make_shared<OrderedLink>(memory)),
+      plain_layout{head_dim, options.kv_dtype},
+      gathered_pool(std::make_shared<KvPool>(plain_layout, memory)),
+      kv_limit_(options.kv_limit),
+      storages_(std::make_unique<Storages>()) {
+  storage_of(false, 0);
+}
+
+const std::shared_ptr<const KvStorage>& Stage::storage_of(bool pre_rope_keys,
+                                                          std::size_t encoded_row_bytes) const {
+  auto& [plain, pre_rope] = (*storages_)[encoded_row_bytes];
+  if (plain == nullptr) {
+    const auto make_pool = [&](bool raw, const std::shared_ptr<Memory>& of) {
+      return std::make_shared<KvPool>(
+          PageLayout{plain_layout.head_dim, plain_layout.dtype, raw, encoded_row_bytes}, of);
+    };
+    const auto device = make_pool(false, memory), pre_rope_device = make_pool(true, memory),
+               host = make_pool(false, host_memory()),
+               pre_rope_host = make_pool(true, host_memory());
+    device->set_limit(kv_limit_);
+    pre_rope_device->set_limit(kv_limit_);
+    plain = std::make_shared<KvStorage>(KvStorage{device, host, pre_rope_host, link, within});
+    pre_rope =
+        std::make_shared<KvStorage>(KvStorage{pre_rope_device, pre_rope_host, host, link, within});
+  }
+  return pre_rope_keys ? pre_rope : plain;
+}
+
+const std::shared_ptr<KvPool>& Stage::decoded_pool(const PageLayout& encoded) {
+  std::shared_ptr<KvPool>& pool = decoded_pools[encoded.pre_rope_keys];
+  if (pool == nullptr) {
+    PageLayout layout = plain_layout;
+    layout.pre_rope_keys = encoded.pre_rope_keys;
+    pool = std::make_shared<KvPool>(layout, memory);
+  }
+  return pool;
 }
 
 EngineCore::EngineCore(const Model& model, std::span<Backend* const> backends,

@@ -43,6 +43,36 @@ std::size_t EngineMemory::offload_bytes(std::span<const Pass> passes) const {
   return out;
 }
 
+std::size_t EngineMemory::new_kv_bytes(const PassSize& size, std::span<const Pass> passes) const {
+  const Stage& any = core_.stages.front();
+  std::size_t out = 0;
+  std::int64_t rows = size.rows;  // of sequences without a codec
+  for (const Pass& pass : passes) {
+    const Sequence& s = *pass.sequence;
+    if (!s.policies.codec) continue;
+    rows -= std::ssize(pass.tokens);
+    const PageLayout& known = s.at(0).kv.pool()->layout();
+    const PageLayout layout = stored_layout(known, s.policies);
+    const auto& sets = s.sets(0);
+    const int count = static_cast<int>(sets.size());
+    // Tokens of a history without the codec are encoded as well.
+    const std::int64_t of_history = known.is_encoded() ? 0 : longest_set(sets),
+                       fresh = std::ssize(pass.tokens);
+    std::int64_t longest = 0;
+    for (int l = 0; l < core_.shape.layers; ++l)
+      longest = std::max<std::int64_t>(longest, longest_set(s.sets(l)));
+    const auto copies_for = [&](const Sequence& of) {
+      return decoded_bytes_of(of.policies, core_.shape, layout, count, longest + fresh,
+                              pass.prompt_end);
+    };
+    std::size_t copies = copies_for(s);
+    for (const Sequence* fork : pass.forks) copies = std::max(copies, copies_for(*fork));
+    out += kv_bytes_of(layout, core_.shape.layers, count, of_history + fresh) + copies;
+  }
+  return out + kv_bytes_of(any.storage_of(size.pre_rope_keys, 0)->device->layout(),
+                           core_.shape.layers, core_.shape.kv_heads, rows);
+}
+
 void EngineMemory::check(const PassSize& pass, std::span<const Pass> passes,
                          std::int64_t at_once) const {
   if (core_.options.memory_limit == 0) return;
@@ -57,8 +87,7 @@ void EngineMemory::check(const PassSize& pass, std::span<const Pass> passes,
   const Stage& any = core_.stages.front();
   const std::size_t need =
       core_.model.weight_bytes() + kv_bytes() + (any.memory->is_host() ? host_kv_bytes() : 0) +
-      kv_bytes_of((pass.pre_rope_keys ? any.pre_rope_storage : any.storage)->device->layout(),
-                  core_.shape.layers, core_.shape.kv_heads, pass.rows) +
+      new_kv_bytes(pass, passes) +
       workspace_bytes_of(core_.model.config(), active,
                          any.backend.scratch_bytes(core_.model.config(), active),
                          core_.stages.size()) +
@@ -76,7 +105,7 @@ void EngineMemory::check(const PassSize& pass, std::span<const Pass> passes,
 std::size_t EngineMemory::kv_bytes() const {
   std::size_t total = 0;
   for (const Stage& s : core_.stages)
-    total += s.storage->device->live_bytes() + s.pre_rope_storage->device->live_bytes();
+    s.for_each_storage([&](const KvStorage& kv) { total += kv.device->live_bytes(); });
   for (const auto& [head_dim, pool] : retrieval_.pools()) total += pool->live_bytes();
   return total;
 }
@@ -84,23 +113,21 @@ std::size_t EngineMemory::kv_bytes() const {
 std::size_t EngineMemory::host_kv_bytes() const {
   std::size_t total = 0;
   for (const Stage& s : core_.stages)
-    total += s.storage->host->live_bytes() + s.pre_rope_storage->host->live_bytes();
+    s.for_each_storage([&](const KvStorage& kv) { total += kv.host->live_bytes(); });
   return total;
 }
 
 std::size_t EngineMemory::peak_kv_bytes() const {
   std::size_t total = 0;
   for (const Stage& s : core_.stages)
-    total += s.storage->device->peak_bytes() + s.pre_rope_storage->device->peak_bytes();
+    s.for_each_storage([&](const KvStorage& kv) { total += kv.device->peak_bytes(); });
   for (const auto& [head_dim, pool] : retrieval_.pools()) total += pool->peak_bytes();
   return total;
 }
 
 void EngineMemory::reset_peak() {
-  for (Stage& s : core_.stages) {
-    s.storage->device->reset_peak();
-    s.pre_rope_storage->device->reset_peak();
-  }
+  for (const Stage& s : core_.stages)
+    s.for_each_storage([](const KvStorage& kv) { kv.device->reset_peak(); });
   for (const auto& [head_dim, pool] : retrieval_.pools()) pool->reset_peak();
 }
 
@@ -108,6 +135,7 @@ std::size_t EngineMemory::workspace_bytes() const {
   std::size_t total = core_.staging.bytes();
   for (const Stage& s : core_.stages) {
     total += s.backend.workspace_bytes();
+    for (const auto& [raw, pool] : s.decoded_pools) total += pool->held_bytes();
     Stage::for_each_scratch(s, [&](const auto& array) { total += array.bytes(); });
   }
   return total;
@@ -118,6 +146,7 @@ void EngineMemory::release_workspace() {
   for (Stage& s : core_.stages) {
     s.memory->synchronize();
     s.backend.release_workspace();
+    s.decoded_pools.clear();
     Stage::for_each_scratch(s, [](auto& array) { array.release(); });
   }
 }

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
+#include "inference/engine/encoded_rows.h"
 #include "inference/engine/engine.h"
 
 namespace turnbench {
@@ -76,18 +77,20 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
         const MatrixView<const float> keys = stage.k.view.columns_at(0, head_dim);
         const AppendJob job{&set, first, keys, stage.k.view.columns_at(head_dim, head_dim),
                             set.layout().pre_rope_keys ? keys : MatrixView<const float>()};
-        stage.backend.append({&job, 1});
+        append_rows(stage.backend, {&job, 1}, sequence.policies.codec.get());
       }
     }
+    std::vector<KvHeadCache> decoded;
+    const std::span<const KvHeadCache> cached = decoded_sets(stage, sequence, l, sets, decoded);
     source.queries(l, n - rows, {queries.data(), rows, width});
     stage.q.make_room(rows, width);
     stage.memory->copy_floats(queries.data(), stage.q.data(), queries.size());
     QueryTail& tail = sequence.at(l).tail;
     for (std::int32_t r = 0; r < rows; ++r) tail.push(queries.data() + r * width, n - rows + r);
     AttentionStats stats(stage.backend, core_.shape, core_.scale,
-                         core_.model.config().sliding_window[static_cast<std::size_t>(l)], sets,
+                         core_.model.config().sliding_window[static_cast<std::size_t>(l)], cached,
                          {stage.q.view, positions.data()}, &tail, &sequence.at(l).columns, seed);
-    LayerView filled{l, core_.shape, sets, stats, view, n - rows, rows, n, 0};
+    LayerView filled{l, core_.shape, cached, stats, view, n - rows, rows, n, 0};
     core_.add_tools(filled, stage.q.view);
     attention_.after_attention(l, pass, stats, filled);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "inference/engine/encoded_rows.h"
 #include "inference/engine/layer_attention.h"
 #include "inference/policy/policy_checks.h"
 
@@ -55,11 +56,12 @@ void LayerAttention::keep(Sequence& sequence, int layer, const KeepSets& kept,
   }
   if (sequence.policies.shifts_positions()) {
     check.shifted(sets, sequence.sets(0)[0].size());
-    for (KvHeadCache& set : sets) shift_positions(core_.stage_of(layer), set);
+    for (KvHeadCache& set : sets)
+      shift_positions(core_.stage_of(layer), set, sequence.policies.codec.get());
   }
 }
 
-void LayerAttention::shift_positions(Stage& stage, KvHeadCache& set) {
+void LayerAttention::shift_positions(Stage& stage, KvHeadCache& set, const CacheCodec* codec) {
   int first = 0;  // from this slot on, positions differ from slots
   while (first < set.size() && set.position(first) == first) ++first;
   const std::int64_t count = set.size() - first, head_dim = core_.shape.head_dim;
@@ -71,15 +73,22 @@ void LayerAttention::shift_positions(Stage& stage, KvHeadCache& set) {
   const MatrixView cos(memory + count * head_dim, count, head_dim / 2);
   const MatrixView sin(cos.row(count), count, head_dim / 2);
   core_.compute_rope(stage, positions, cos.data, sin.data);
-  const bool is_readable = can_read(stage.backend, set);
-  std::vector<float> host;  // the keys of a set that the backend cannot read
+  const bool is_readable = can_read(stage.backend, set) && codec == nullptr;
+  std::vector<float> host;  // the keys of a set that the backend cannot read, or that are encoded
   if (is_readable) {
     const ReadRowsJob reading{&set, first, KvRow::kPreRopeKey, keys};
     stage.backend.read_rows({&reading, 1});
   } else {
     host.resize(static_cast<std::size_t>(count * head_dim));
-    for (std::int64_t i = 0; i < count; ++i)
-      set.read_pre_rope_key(first + static_cast<int>(i), host.data() + i * head_dim);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const int slot = first + static_cast<int>(i);
+      float* key = host.data() + i * head_dim;
+      if (codec != nullptr) {
+        decode_row(*codec, set, KvRow::kPreRopeKey, slot, key);
+      } else {
+        set.read_pre_rope_key(slot, key);
+      }
+    }
     stage.memory->copy_floats(host.data(), keys.data, host.size());
   }
   stage.backend.apply_rope(keys, cos, sin);
@@ -90,8 +99,15 @@ void LayerAttention::shift_positions(Stage& stage, KvHeadCache& set) {
     return;
   }
   stage.memory->copy_floats(keys.data, host.data(), host.size());
-  for (std::int64_t i = 0; i < count; ++i)
-    set.write(first + static_cast<int>(i), host.data() + i * head_dim, nullptr, nullptr);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const int slot = first + static_cast<int>(i);
+    const float* key = host.data() + i * head_dim;
+    if (codec != nullptr) {
+      encode_row(*codec, set, KvRow::kKey, slot, key);
+    } else {
+      set.write(slot, key, nullptr, nullptr);
+    }
+  }
 }
 
 }  // namespace turnbench

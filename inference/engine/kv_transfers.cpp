@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "inference/engine/encoded_rows.h"
 #include "inference/policy/policy_checks.h"
 
 namespace turnbench {
@@ -25,6 +26,24 @@ std::string selection_at(const Sequence& s, int layer) {
 }
 
 }  // namespace
+
+void KvTransfers::encode_history(Sequence& s) {
+  const std::size_t bytes = s.policies.encoded_row_bytes(core_.shape.head_dim);
+  for (int l = 0; l < core_.shape.layers; ++l) {
+    LayerKv& kv = s.at(l).kv;
+    const PageLayout& layout = kv.pool()->layout();
+    if (layout.encoded_row_bytes == bytes) continue;
+    if (layout.is_encoded()) {
+      throw runtime_error("{}: found a cache with the rows of another codec, expected its own",
+                          s.policies.method);
+    }
+    kv.settle();
+    kv.settle_pinned();
+    Stage& stage = core_.stage_of(l);
+    const auto& storage = stage.storage_of(layout.pre_rope_keys, bytes);
+    kv.convert(storage, encoded_sets(*s.policies.codec, stage.backend, kv.sets(), storage->device));
+  }
+}
 
 void KvTransfers::begin_ledgers(const Pass& pass) {
   const auto begin = [](Sequence& s) {
@@ -122,9 +141,9 @@ void KvTransfers::repin(Sequence& s, int layer, std::int32_t first, std::int32_t
   std::vector<Copy> copies;
   const auto submit = [&](int l) -> Link::Ticket {
     if (copies.empty()) return 0;
-    return core_.stage_of(l).storage->link->submit(std::exchange(copies, {}),
-                                                   LinkDirection::kToDevice, LinkUse::kPrefill,
-                                                   &s.counters.ledger.now(l).prefill_bytes);
+    return core_.stage_of(l).link->submit(std::exchange(copies, {}), LinkDirection::kToDevice,
+                                          LinkUse::kPrefill,
+                                          &s.counters.ledger.now(l).prefill_bytes);
   };
   const auto add = [&](Change& change, std::size_t range) {
     change.held.add_range(change.pinned[range], first, s.sets(change.layer), copies);
@@ -194,10 +213,12 @@ void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBa
     for (int l = after + 1; l < core_.shape.layers; ++l) {
       LayerState& state = s.at(l);
       if (state.kv.working_set() == nullptr) continue;
-      const Stage& stage = core_.stage_of(l);
+      Stage& stage = core_.stage_of(l);
       auto ahead = std::make_shared<ForwardBatch::Ahead>();
       ahead->row = append_step(s, l, std::span(batch.positions).subspan(row, 1));
-      const auto& sets = state.kv.sets();
+      std::vector<KvHeadCache> decoded;
+      const std::span<const KvHeadCache> sets =
+          decoded_sets(core_.stage_of(l), s, l, s.sets(l), decoded);
       AttentionStats stats(stage.backend, core_.shape, core_.scale,
                            core_.model.config().sliding_window[static_cast<std::size_t>(l)], sets,
                            {}, &state.tail);
@@ -274,6 +295,7 @@ void KvTransfers::add_append_jobs(int layer, std::size_t pass, const ForwardBatc
 }
 
 void KvTransfers::append_keys(int layer, std::span<const Pass> passes, const ForwardBatch& batch) {
+  Backend& backend = core_.stage_of(layer).backend;
   std::vector<AppendJob> jobs;
   std::vector<AppendPlan> plans;
   for (std::size_t i = 0; i < passes.size(); ++i) {
@@ -289,9 +311,11 @@ void KvTransfers::append_keys(int layer, std::span<const Pass> passes, const For
       const ForwardBatch::Ahead* ahead = batch.ahead_of(i, layer);
       plans.push_back(ahead != nullptr ? ahead->row : append_step(s, layer, positions));
     }
-    add_append_jobs(layer, i, batch, plans.back(), jobs);
+    std::vector<AppendJob> encoded;
+    add_append_jobs(layer, i, batch, plans.back(), s.policies.codec ? encoded : jobs);
+    append_rows(backend, encoded, s.policies.codec.get());
   }
-  core_.stage_of(layer).backend.append(jobs);
+  append_rows(backend, jobs);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     Sequence& s = *passes[i].sequence;
     s.at(layer).kv.written(plans[i], static_cast<int>(passes[i].tokens.size()),

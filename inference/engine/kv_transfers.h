@@ -18,6 +18,8 @@ class KvTransfers {
   /// Adds the jobs that write the rows of pass `pass`.
   void add_append_jobs(int layer, std::size_t pass, const ForwardBatch& batch,
                        const AppendPlan& plan, std::vector<AppendJob>& jobs);
+  /// Encodes the cached tokens of a sequence with a codec that continues from one without.
+  void encode_history(Sequence& sequence);
   /// Begins a step in the ledger of each offloaded sequence.  Each decode step is one step; the
   /// whole prefill of a turn is one step.
   static void begin_ledgers(const Pass& pass);

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/random.h"
+#include "inference/engine/encoded_rows.h"
 #include "inference/policy/policy_checks.h"
 
 namespace turnbench {
@@ -79,7 +80,8 @@ LayerDecisions LayerAttention::ask_policies(int layer, std::span<const Pass> pas
     const std::int64_t row = batch.first_row[i];
     remember_queries(layer, pass, row, batch);
     LayerState& state = s.at(layer);
-    const auto& sets = state.kv.sets();
+    const std::span<const KvHeadCache> sets =
+        decoded_sets(stage, s, layer, s.sets(layer), out.decoded[i]);
     const bool decodes = pass.kind == Pass::Kind::kDecode;
     const DialogueView& dialogue = batch.dialogues[i];
     const std::uint64_t noise_seed =
@@ -130,6 +132,12 @@ LayerDecisions LayerAttention::ask_policies(int layer, std::span<const Pass> pas
                       : decodes        ? transfers_.fetch(s, view, out.selections[i])
                                        : state.kv.readable();
     state.kv.await_fetch();
+    if (s.policies.codec && !selects_for_prompt(pass)) {
+      Readable& readable = out.readable[i];
+      readable.sets = readable.is_copy
+                          ? decoded_sets(stage, s, layer, readable.sets, out.decoded_reads[i])
+                          : sets;
+    }
     if (decodes && s.policies.offloads_during_decode() != nullptr)
       state.kv.remember_read(out.selections[i].slots);
     if (view.far_queries.data != nullptr && !out.selections[i].all()) {
@@ -311,7 +319,7 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
       s.at(layer).kv.settle();  // the policy may read the host's keys
       memory.synchronize();
       const KeepSets kept = s.policies.eviction->after_decode(view);
-      keep(s, layer, kept, view.sets);
+      keep(s, layer, kept, s.sets(layer));
       // Device copies of an offloaded layer stay valid as long as slots and keys do not change.
       if (!kept.keep_all() || s.policies.shifts_positions()) s.at(layer).kv.forget_slots();
       s.counters.policy_seconds += seconds_since(start);
@@ -334,6 +342,7 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
   if (forks.empty()) forks.push_back(&s);
   memory.synchronize();
   LayerState& state = s.at(layer);
+  if (s.policies.codec) state.kv.settle_pinned();  // forks decode rows that they share with it
   LayerMemo memo;
   for (Sequence* fork : forks) {
     const auto began = Clock::now();
@@ -342,15 +351,17 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
                               : KeepSets{};
     if (fork != &s) {
       fork->at(layer).tail = state.tail;
-      fork->at(layer).kv.assign(view.sets);
+      fork->at(layer).kv.assign(s.sets(layer));
     }
-    keep(*fork, layer, kept, view.sets);
+    keep(*fork, layer, kept, s.sets(layer));
     if (!kept.keep_all() || fork->policies.shifts_positions()) fork->at(layer).kv.forget_slots();
     SelectionPolicy* selection =  // otherwise the fork gets a clone after the last layer
         (s.policies.selects_in_prefill() ? s : *fork).policies.selection.get();
     if (selection != nullptr || fork->policies.placement.host) {
       memory.synchronize();
-      const auto& left = fork->sets(layer);
+      std::vector<KvHeadCache> decoded;
+      const std::span<const KvHeadCache> left =
+          decoded_sets(core_.stage_of(layer), *fork, layer, fork->sets(layer), decoded);
       AttentionStats own_stats = stats.for_sets(left);
       LayerView own{view.layer, view.shape,         left,
                     own_stats,  view.dialogue,      view.first_position,

@@ -12,10 +12,19 @@ namespace turnbench {
 /// The patterns and selections of a layer's attention, by pass.
 struct LayerDecisions {
   explicit LayerDecisions(std::size_t passes)
-      : patterns(passes), selections(passes), readable(passes), joined(passes), far(passes) {
+      : decoded(passes),
+        decoded_reads(passes),
+        patterns(passes),
+        selections(passes),
+        readable(passes),
+        joined(passes),
+        far(passes) {
     stats.reserve(passes);  // views refer to its elements
     views.reserve(passes);
   }
+  /// With a codec: decoded copies of the layer's sets, and of the sets that attention reads if
+  /// these are others.  [passes][sets]
+  std::vector<std::vector<KvHeadCache>> decoded, decoded_reads;
   std::vector<AttentionStats> stats;
   std::vector<LayerView> views;
   std::vector<std::vector<HeadPattern>> patterns;  // empty: dense
@@ -66,7 +75,7 @@ class LayerAttention {
   void count_columns(int layer, const Pass& pass, AttentionStats& stats,
                      const LayerView& view) const;
   void keep(Sequence& sequence, int layer, const KeepSets& keep, std::span<const KvHeadCache> from);
-  void shift_positions(Stage& stage, KvHeadCache& set);
+  void shift_positions(Stage& stage, KvHeadCache& set, const CacheCodec* codec);
   void count_reads(Sequence& sequence, int layer, const Selection& selection,
                    std::span<const JoinedList> joined) const;
 

@@ -39,6 +39,22 @@ AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
   return out;
 }
 
+PageLayout stored_layout(PageLayout plain, const Policies& policies) {
+  plain.encoded_row_bytes = policies.encoded_row_bytes(plain.head_dim);
+  return plain;
+}
+
+std::size_t decoded_bytes_of(const Policies& policies, const ModelShape& shape, PageLayout layout,
+                             int sets, std::int64_t tokens, bool prompt_end) {
+  if (!policies.codec) return 0;
+  layout.encoded_row_bytes = 0;
+  std::size_t out = kv_bytes_of(layout, 1, sets, tokens);
+  // The tokens that stay after a prompt, for the index; in a step, the working sets.
+  if (policies.placement.host || (policies.selection && prompt_end))
+    out += kv_bytes_of(layout, 1, policies.eviction ? shape.heads : sets, tokens);
+  return out;
+}
+
 std::size_t workspace_bytes_of(const ModelConfig& c, const PassSize& pass, std::size_t scratch,
                                std::size_t stages) {
   const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim, hidden = c.hidden,

@@ -25,6 +25,14 @@ AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
                          const PageLayout& layout, int sets, std::int32_t tokens,
                          int prompt_tokens);
 
+/// The layout of the pages in which a sequence with these policies stores its tokens.
+PageLayout stored_layout(PageLayout plain, const Policies& policies);
+/// Bytes of the decoded copies that a pass of one sequence needs, for one layer at a time; 0
+/// without a codec.  tokens: of each of the `sets` KV sets after the pass.  layout: of the stored
+/// pages.  prompt_end: a prompt ends with the pass.
+std::size_t decoded_bytes_of(const Policies& policies, const ModelShape& shape, PageLayout layout,
+                             int sets, std::int64_t tokens, bool prompt_end);
+
 /// Bytes of activations and scratch of a pass, summed over `stages` stages.  scratch: bytes of one
 /// stage, see Backend::scratch_bytes.
 std::size_t workspace_bytes_of(const ModelConfig& config, const PassSize& pass, std::size_t scratch,

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "inference/backend/backend.h"
@@ -34,6 +37,20 @@ struct EngineOptions {
 /// Consecutive layers on one backend, with their page pools and activations in its memory.
 struct Stage {
   Stage(Backend& backend, int head_dim, const EngineOptions& options);
+  /// The page pools of sequences with this row format, made when they are first needed.
+  /// encoded_row_bytes: as in PageLayout.
+  const std::shared_ptr<const KvStorage>& storage_of(bool pre_rope_keys,
+                                                     std::size_t encoded_row_bytes) const;
+  /// Calls visit(KvStorage) for the storage of every row format so far.
+  template <typename Visit>
+  void for_each_storage(const Visit& visit) const {
+    for (const auto& [row_bytes, pair] : *storages_) {
+      visit(*pair.first);
+      visit(*pair.second);
+    }
+  }
+  /// The pool of the decoded copies of encoded sets with the layout `encoded`.
+  const std::shared_ptr<KvPool>& decoded_pool(const PageLayout& encoded);
   /// A matrix of activations that grows as needed.
   struct Rows : Scratch {
     using Scratch::Scratch;
@@ -60,7 +77,9 @@ struct Stage {
   Backend& backend;
   std::shared_ptr<Memory> memory;
   std::unique_ptr<Replay> replay;
-  std::shared_ptr<const KvStorage> storage, pre_rope_storage;  ///< of keys and values
+  std::shared_ptr<Link> link, within;  ///< as in KvStorage
+  PageLayout plain_layout;             ///< of pages without pre-RoPE keys and without a codec
+  std::map<bool, std::shared_ptr<KvPool>> decoded_pools;  ///< by whether there are pre-RoPE keys
   std::shared_ptr<KvPool> gathered_pool;  ///< for the tokens that query blocks of a prompt read
   Rows hidden{memory};                    ///< [rows, hidden]
   Rows cos{memory}, sin{memory};          ///< [rows, head_dim / 2]
@@ -81,6 +100,14 @@ struct Stage {
   Rows table_cos{memory}, table_sin{memory};  ///< of positions 0, 1, ...: [positions, head_dim / 2]
   Scratch retriever_scratch{memory};
   Arena selection_scratch{memory};
+
+ private:
+  /// Without and with pre-RoPE keys, by bytes of an encoded row.
+  using Storages =
+      std::map<std::size_t,
+               std::pair<std::shared_ptr<const KvStorage>, std::shared_ptr<const KvStorage>>>;
+  std::size_t kv_limit_;  ///< as in EngineOptions
+  std::unique_ptr<Storages> storages_;
 };
 
 /// The rows of all passes in the activations, pass after pass.

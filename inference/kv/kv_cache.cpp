@@ -123,17 +123,32 @@ void KvPool::reset_peak() {
   peak_ = live_;
 }
 
+std::size_t KvPool::held_bytes() const {
+  std::lock_guard lock(mutex_);
+  std::size_t out = range_ == nullptr ? 0 : range_->size() * range_->stride();
+  for (const Buffer& slab : slabs_) out += slab.size();
+  return out;
+}
+
 std::int32_t KvHeadCache::position(int slot) const {
   assert(slot >= 0 && slot < size_);
   return page_of(slot).positions[slot % kPageTokens];
 }
 
-void KvHeadCache::read(KvRow row, int slot, float* out) const {
+const std::byte* KvHeadCache::row(KvRow row, int slot) const {
   assert(row != KvRow::kPreRopeKey || layout().pre_rope_keys);
-  read_row(
-      layout(),
-      page_of(slot).data + layout().offset_of(row) + (slot % kPageTokens) * layout().row_bytes(),
-      out);
+  return page_of(slot).data + layout().offset_of(row) + (slot % kPageTokens) * layout().row_bytes();
+}
+
+std::byte* KvHeadCache::row_to_write(KvRow row, int slot) {
+  assert(row != KvRow::kPreRopeKey || layout().pre_rope_keys);
+  return writable_page(slot).data + layout().offset_of(row) +
+         (slot % kPageTokens) * layout().row_bytes();
+}
+
+void KvHeadCache::read(KvRow row, int slot, float* out) const {
+  assert(!layout().is_encoded());
+  read_row(layout(), this->row(row, slot), out);
 }
 
 void KvHeadCache::read_host(KvRow row, int slot, float* out) const {
@@ -182,6 +197,7 @@ void KvHeadCache::append(const float* key, const float* value, const float* pre_
 
 void KvHeadCache::write(int slot, const float* key, const float* value, const float* pre_rope_key) {
   const PageLayout& l = layout();
+  assert(!l.is_encoded());
   KvPage& page = writable_page(slot);
   const std::size_t in_page = static_cast<std::size_t>(slot % kPageTokens),
                     row = in_page * l.row_bytes();
@@ -200,6 +216,16 @@ KvHeadCache KvHeadCache::working_set(std::shared_ptr<KvPool> pool, int slots) {
   return out;
 }
 
+KvHeadCache KvHeadCache::same_slots(std::shared_ptr<KvPool> pool) const {
+  assert(pool->memory().is_host());
+  KvHeadCache out = working_set(std::move(pool), size_);
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    const int used = std::min(kPageTokens, size_ - static_cast<int>(i) * kPageTokens);
+    std::copy_n(pages_[i]->positions, used, out.pages_[i]->positions);
+  }
+  return out;
+}
+
 void KvHeadCache::set_position(int slot, std::int32_t position) {
   writable_page(slot).positions[slot % kPageTokens] = position;
 }
@@ -207,7 +233,7 @@ void KvHeadCache::set_position(int slot, std::int32_t position) {
 void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int count,
                         std::vector<Copy>& copies, KeyRows keys) {
   const PageLayout &l = layout(), &f = from.layout();
-  assert(l.dtype == f.dtype && l.head_dim == f.head_dim && l.pre_rope_keys <= f.pre_rope_keys);
+  assert(l.row_bytes() == f.row_bytes() && l.pre_rope_keys <= f.pre_rope_keys);
   assert(first + count <= size_ && from_slot + count <= from.size_);
   const std::size_t row = l.row_bytes();
   const bool in_pages = from.pool_->memory().is_host();  // the positions of `from`
@@ -241,7 +267,7 @@ void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int c
 void KvHeadCache::place_pre_rope(int first, const KvHeadCache& from, int from_slot, int count,
                                  std::int32_t shift, std::vector<Copy>& copies) {
   const PageLayout &l = layout(), &f = from.layout();
-  assert(l.dtype == f.dtype && l.head_dim == f.head_dim && f.pre_rope_keys && !l.pre_rope_keys);
+  assert(l.row_bytes() == f.row_bytes() && f.pre_rope_keys && !l.pre_rope_keys);
   assert(first + count <= size_ && from_slot + count <= from.size_);
   const std::size_t row = l.row_bytes();
   while (count > 0) {
@@ -302,7 +328,7 @@ void KvHeadCache::append_slots(const KvHeadCache& from, std::span<const std::int
 KvHeadCache KvHeadCache::gathered(std::span<const std::int32_t> slots,
                                   std::shared_ptr<KvPool> pool) const {
   KvHeadCache out(std::move(pool));
-  assert(out.layout().dtype == layout().dtype &&
+  assert(out.layout().row_bytes() == layout().row_bytes() &&
          (!out.layout().pre_rope_keys || layout().pre_rope_keys));
   out.append_slots(*this, slots);
   return out;

@@ -25,9 +25,13 @@ struct PageLayout {
   int head_dim = 0;
   DType dtype = DType::kF32;
   bool pre_rope_keys = false;
+  /// Bytes of a row that a codec has encoded (CacheCodec); 0: rows are elements of `dtype`.
+  /// Operations of backends cannot read encoded rows; copies of whole rows and pages need not.
+  std::size_t encoded_row_bytes = 0;
 
+  constexpr bool is_encoded() const { return encoded_row_bytes > 0; }
   constexpr std::size_t row_bytes() const {
-    return static_cast<std::size_t>(head_dim) * size_of(dtype);
+    return is_encoded() ? encoded_row_bytes : static_cast<std::size_t>(head_dim) * size_of(dtype);
   }
   constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(); }
   constexpr std::size_t pre_rope_key_offset() const { return 2 * kPageTokens * row_bytes(); }
@@ -74,6 +78,7 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
   std::size_t live_bytes() const;
   std::size_t peak_bytes() const;
   void reset_peak();
+  std::size_t held_bytes() const;  ///< of all pages, including those that no set uses
 
  private:
   void allocate(KvPage& page);
@@ -100,6 +105,9 @@ class KvHeadCache {
 
   /// A set of `slots` slots without tokens, which `place` fills in any order.
   static KvHeadCache working_set(std::shared_ptr<KvPool> pool, int slots);
+  /// A set of `pool`, which is in host memory, with the slots and positions of this one.  Its rows
+  /// must then be written.
+  KvHeadCache same_slots(std::shared_ptr<KvPool> pool) const;
 
   int size() const { return size_; }
   const PageLayout& layout() const { return pool_->layout(); }
@@ -113,6 +121,11 @@ class KvHeadCache {
   void read_value(int slot, float* out) const { read_host(KvRow::kValue, slot, out); }
   /// The same without the check, for the backend that owns the memory.
   void read(KvRow row, int slot, float* out) const;
+  /// The bytes of a row: [layout().row_bytes()].
+  const std::byte* row(KvRow row, int slot) const;
+  /// The same, to be written.  Several threads may call it at once for pages that no other set
+  /// shares.
+  std::byte* row_to_write(KvRow row, int slot);
 
   /// Appends slots at ascending positions.  A backend must then write their rows (AppendJob).
   void extend(std::span<const std::int32_t> positions);
@@ -124,7 +137,7 @@ class KvHeadCache {
   void append(const float* key, const float* value, const float* pre_rope_key,
               std::int32_t position);
   /// Writes the rows of a slot.  Null: the value or pre-RoPE key is not written.  The set must be
-  /// in host memory, or the caller must be the backend that owns its memory.
+  /// in host memory and not encoded, or the caller must be the backend that owns its memory.
   void write(int slot, const float* key, const float* value, const float* pre_rope_key);
   /// Assigns a new token to a slot of a working set.  A backend must then write its rows
   /// (AppendJob).

@@ -164,6 +164,12 @@ void LayerKv::move_in_answer(const Residency::Options& options, const DeviceNeed
   move_to(*host);
 }
 
+void LayerKv::convert(std::shared_ptr<const KvStorage> storage, std::vector<KvHeadCache> sets) {
+  where_.emplace<OnDevice>();
+  storage_ = std::move(storage);
+  sets_ = std::move(sets);
+}
+
 void LayerKv::forget_slots() {
   if (auto* device = in<OnDevice>()) *device = {};
   if (auto* working = in<WorkingSet>())

@@ -133,6 +133,8 @@ class LayerKv {
   void move_in_answer(const Residency::Options& options, const DeviceNeeds& needs,
                       const PinnedSlots& pinned, LedgerEntry& ledger);
 
+  /// Replaces all tokens by `sets` on the device, which `storage` has in another row format.
+  void convert(std::shared_ptr<const KvStorage> storage, std::vector<KvHeadCache> sets);
   /// Replaces the sets, for example by those of a shared prefix.
   void assign(std::span<const KvHeadCache> sets) { sets_.assign(sets.begin(), sets.end()); }
   /// Must be called after an eviction, which reassigns slots.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "inference/kv/device_needs.h"
+#include "inference/policy/cache_codec.h"
 #include "inference/policy/eviction_policy.h"
 #include "inference/policy/prefill_policy.h"
 #include "inference/policy/selection_capabilities.h"
@@ -39,12 +40,21 @@ struct Policies {
   std::unique_ptr<PrefillPolicy> prefill;
   std::unique_ptr<EvictionPolicy> eviction;
   std::unique_ptr<SelectionPolicy> selection;
-  Placement placement;
+  std::unique_ptr<CacheCodec> codec = {};
+  Placement placement = {};
   std::string method = {};  ///< name of the method for messages; may be empty
 
   Policies clone() const {
-    return {prefill ? prefill->clone() : nullptr, eviction ? eviction->clone() : nullptr,
-            selection ? selection->clone() : nullptr, placement, method};
+    return {prefill ? prefill->clone() : nullptr,
+            eviction ? eviction->clone() : nullptr,
+            selection ? selection->clone() : nullptr,
+            codec ? codec->clone() : nullptr,
+            placement,
+            method};
+  }
+  /// Bytes of an encoded row; 0 without a codec.
+  std::size_t encoded_row_bytes(int head_dim) const {
+    return codec ? codec->row_bytes(head_dim) : 0;
   }
   /// Traits of the selection policy.
   SelectionTraits traits() const { return selection ? selection->traits() : SelectionTraits{}; }
@@ -74,11 +84,12 @@ struct Policies {
     if (const PromptSelection* prompts = prompt_selection()) return prompts->reuses_cached_prompt();
     return !prefill || prefill->reuses_cached_prompt();
   }
-  /// Only the policies that affect the prefill.
+  /// Only the policies that affect the prefill.  A codec does: later rows read what it stored.
   Policies prefill_part() const {
     Policies out;
     if (prefill) out.prefill = prefill->clone();
     if (selects_in_prefill()) out.selection = selection->clone();
+    if (codec) out.codec = codec->clone();
     out.method = method;
     return out;
   }

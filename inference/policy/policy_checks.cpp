@@ -96,6 +96,22 @@ void check_eviction(const Policies& policies, bool evicts_in_answers) {
   }
 }
 
+void check_codec(const Policies& policies) {
+  if (!policies.codec || capability<KeyRebuilder>(policies.selection.get()) == nullptr) return;
+  throw input_error(
+      "{}: found a codec of the cache with a selection that rebuilds keys, expected no codec: "
+      "rebuilt keys are not encoded",
+      policies.method);
+}
+
+void check_codec_memory(const Policies& policies, bool is_gpu) {
+  if (!policies.codec || !is_gpu) return;
+  throw input_error(
+      "{}: found a codec of the cache on a GPU, expected the CPU backend: rows are encoded and "
+      "decoded by the host",
+      policies.method);
+}
+
 std::string PolicyCheck::where(const char* decides) const {
   return fmt::format("{}: {} at layer {}", method.empty() ? "policy" : method, decides, layer);
 }

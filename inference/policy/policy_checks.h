@@ -17,6 +17,10 @@ void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
 /// @throws Error (input) if the selection is incompatible with the eviction: it needs equally many
 /// tokens in all sets of a layer, or whole answers although the eviction also runs while decoding.
 void check_eviction(const Policies& policies, bool evicts_in_answers);
+/// @throws Error (input) if there is a codec and the selection writes keys itself (KeyRebuilder).
+void check_codec(const Policies& policies);
+/// @throws Error (input) if there is a codec and keys and values are in the memory of a GPU.
+void check_codec_memory(const Policies& policies, bool is_gpu);
 
 /// Checks the results of policies where they enter the engine, because caches and kernels rely on
 /// them.  All checks take linear time.

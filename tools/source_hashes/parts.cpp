@@ -151,8 +151,8 @@ std::vector<SourcePart> source_parts(const fs::path& project) {
     for (const std::string_view pattern : rule.patterns) files.merge(sources.matching(pattern));
     out.push_back(sources.part(std::string(rule.part), files));
   }
-  for (const char* folder :
-       {"methods/", "methods/eviction/", "methods/prefill/", "methods/selection/", "probes/"}) {
+  for (const char* folder : {"methods/", "methods/cache/", "methods/eviction/", "methods/prefill/",
+                             "methods/selection/", "probes/"}) {
     const std::string kind(folder, std::string_view(folder).find('/') + 1);
     for (const std::string& file : sources.matching(folder + std::string("*.cpp"))) {
       for (const std::string& name : described_in(sources.tokens(file)))
