@@ -90,7 +90,8 @@ std::string line_of(const std::vector<std::string>& methods, const Inactivity& w
 /// attention, or only stores keys and values in its own way.
 bool reads_everything(const MethodSettings& method) {
   return std::all_of(method.parts.begin(), method.parts.end(), [](const auto& part) {
-    return !part.kinds.prefill && !part.kinds.eviction && !part.kinds.selection;
+    return part.info != nullptr && !part.kinds.prefill && !part.kinds.eviction &&
+           !part.kinds.selection;
   });
 }
 
