@@ -78,6 +78,11 @@ TEST_F(InactiveMethods, ExcludeMethodsThatOmitTokens) {
   EXPECT_EQ(status()["inactive"], Json::array());
 }
 
+TEST_F(InactiveMethods, ExcludeCodecsOfTheCache) {
+  ASSERT_EQ(run({"full", "int8"}).code, 0);
+  EXPECT_EQ(status()["inactive"], Json::array());
+}
+
 // A selection that reads everything and a prefill that computes everything, on a kept cache too.
 TEST_F(InactiveMethods, CoverEveryKindAndHistory) {
   const std::vector<std::string> methods = {"snapkv:budget=4096", "quest:budget=4096",
