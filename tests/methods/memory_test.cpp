@@ -37,7 +37,8 @@ class LimitedMachine {
     dialogue_.spans = spans_;
   }
 
-  /// The prompt and two tokens of an answer.  Methods that prefill densely share one prefill.
+  /// The prompt and two tokens of an answer.  Methods that prefill densely share one prefill, unless
+  /// they store the cache in their own way.
   void run(const std::vector<std::string>& specs) {
     Sequence prefix = engine_.make_sequence({}, 256);
     std::vector<Sequence> sequences;
@@ -45,7 +46,7 @@ class LimitedMachine {
       sequences.push_back(engine_.make_sequence(Method::parse(spec).make()));
     Pass shared{.sequence = &prefix, .tokens = tokens_, .dialogue = &dialogue_, .prompt_end = true};
     for (Sequence& s : sequences) {
-      if (!s.policies.prefill) {
+      if (!s.policies.prefill && !s.policies.codec) {
         shared.forks.push_back(&s);
         continue;
       }
