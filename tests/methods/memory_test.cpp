@@ -37,8 +37,8 @@ class LimitedMachine {
     dialogue_.spans = spans_;
   }
 
-  /// The prompt and two tokens of an answer.  Methods that prefill densely share one prefill, unless
-  /// they store the cache in their own way.
+  /// The prompt and two tokens of an answer.  Methods that prefill densely share one prefill,
+  /// unless they store the cache in their own way.
   void run(const std::vector<std::string>& specs) {
     Sequence prefix = engine_.make_sequence({}, 256);
     std::vector<Sequence> sequences;
