@@ -112,6 +112,7 @@ struct Spec {
 };
 
 struct ModelConfig;
+struct MethodAction;  // methods/actions/action.h
 
 /// One acceleration method: its description, its parameters, and the factory of its policies.
 struct MethodInfo {
@@ -131,6 +132,8 @@ struct MethodInfo {
   /// Parameters that tables compare under another name, because other methods use that name for the
   /// same quantity; "" if the parameter's name has another meaning in other methods.
   std::map<std::string, std::string> compared_as = {};
+  /// The functions that describe the method's actions, as `turnbench method NAME` lists them.
+  std::vector<MethodAction (*)()> actions = {};
 };
 
 /// A method as an experiment uses it: one entry of the registry, or several composed.

@@ -3,8 +3,8 @@
 
 #include "common/mean.h"
 #include "methods/eviction/sablock.h"
+#include "methods/parts/layer_sums.h"
 #include "methods/parts/scores.h"
-#include "probes/layer_sums.h"
 #include "probes/probe.h"
 
 namespace turnbench {

@@ -103,6 +103,8 @@ class MInference : public PrefillPolicy {
 
 }  // namespace
 
+MethodAction calibrate_minference();
+
 /// Each head has a pattern that was chosen offline: vertical and slash lines estimated from the
 /// last 64 rows, sinks with a local window, or blocks estimated from block means (MInference,
 /// section 3 and Algorithms 1 to 3; details missing in the paper as in the official
@@ -120,11 +122,11 @@ MethodInfo minference() {
           "later turns on a kept cache are sparse too, where the reference harness computes them "
           "densely (followup=dense); without a file of patterns all heads are vertical-slash with "
           "the sizes of the published Llama-3.1-8B file; fewer than 100 diagonals are refused, as "
-          "the first 100 are always taken; `turnbench calibrate minference` makes a file as the "
-          "official search does",
+          "the first 100 are always taken; the action `calibrate` makes a file as the official "
+          "search does",
       .parameters =
           {{"config", Kind::kFile, "none", "path",
-            "patterns of the heads in MInference's JSON format (see the command calibrate); none = "
+            "patterns of the heads in MInference's JSON format (see the action calibrate); none = "
             "vertical, slash for all"},
            {"vertical", Kind::kInteger, "512", "lines", "columns of a head, without a file"},
            {"slash", Kind::kInteger, "2048", "lines", "diagonals of a head, without a file", 100},
@@ -153,7 +155,8 @@ MethodInfo minference() {
             if (!file) return;
             MInferenceConfig::load(*file, p.number("ratio"))
                 .check_shape({config.layers, config.heads, config.kv_heads, config.head_dim});
-          }};
+          },
+      .actions = {calibrate_minference}};
 }
 
 }  // namespace turnbench
