@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/method_actions.h"
+
 namespace turnbench {
 namespace {
 
@@ -40,6 +42,35 @@ OrderedJson to_json(const ParameterInfo& p) {
   return out;
 }
 
+std::string_view kind_name(ActionOption::Kind kind) {
+  switch (kind) {
+    case ActionOption::Kind::kText:
+      return "text";
+    case ActionOption::Kind::kInteger:
+      return "integer";
+    case ActionOption::Kind::kChoice:
+      return "choice";
+    case ActionOption::Kind::kFlag:
+      return "flag";
+  }
+  return "";
+}
+
+OrderedJson to_json(const MethodAction& action) {
+  OrderedJson out = {
+      {"name", action.name}, {"summary", action.summary}, {"options", OrderedJson::array()}};
+  for (const ActionOption& option : action.options) {
+    OrderedJson one = {{"name", option_text(option.name)},
+                       {"kind", kind_name(option.kind)},
+                       {"default", option.fallback},
+                       {"required", option.required},
+                       {"description", option.description}};
+    if (!option.choices.empty()) one["choices"] = option.choices;
+    out["options"].push_back(std::move(one));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string_view name_of(ProbeInfo::Input input) {
@@ -59,6 +90,8 @@ OrderedJson to_json(const MethodInfo& m) {
                      {"paper", m.paper},         {"budget", m.budget_unit},
                      {"deviates", m.deviations}, {"parameters", OrderedJson::array()}};
   for (const ParameterInfo& p : m.parameters) out["parameters"].push_back(to_json(p));
+  out["actions"] = OrderedJson::array();
+  for (const MethodAction& action : actions_of(m)) out["actions"].push_back(to_json(action));
   return out;
 }
 

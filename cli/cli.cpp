@@ -26,6 +26,14 @@ int fail(const std::string& message, int code) {
   return code;
 }
 
+/// Adds the options of all commands to the commands of `app`, and to theirs.
+void add_common_options(CLI::App& app, CommonOptions& common) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    common.add_to(*command);
+    add_common_options(*command, common);
+  }
+}
+
 }  // namespace
 
 int run_cli(int argc, char** argv) {
@@ -56,18 +64,16 @@ int run_cli(int argc, char** argv) {
   add_judge_command(app, common, exit_code);
   add_dialogues_command(app, common);
   add_bench_command(app, common);
-  add_calibrate_command(app, common);
-  add_fit_costs_command(app, common);
-  add_watershed_command(app, common);
+  add_method_command(app, common);
   add_doctor_command(app, common);
-  for (CLI::App* command : app.get_subcommands({})) common.add_to(*command);
+  add_common_options(app, common);
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0) return fail("stdout: cannot be written", 1);
     return exit_code;
   } catch (const CLI::ParseError& e) {
     const bool asked = e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
-    const bool unknown = app.get_subcommands().empty() && !app.remaining().empty();
+    const bool unknown = names_unknown_command(app);
     if (asked && !unknown) return app.exit(e);  // --help, --version
     return fail(usage_error(app, e).what(), 2);
   } catch (const Error& e) {

@@ -32,9 +32,7 @@ void add_import_command(CLI::App& app, const CommonOptions& common);
 void add_judge_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_dialogues_command(CLI::App& app, const CommonOptions& common);
 void add_bench_command(CLI::App& app, const CommonOptions& common);
-void add_calibrate_command(CLI::App& app, const CommonOptions& common);
-void add_fit_costs_command(CLI::App& app, const CommonOptions& common);
-void add_watershed_command(CLI::App& app, const CommonOptions& common);
+void add_method_command(CLI::App& app, const CommonOptions& common);
 void add_doctor_command(CLI::App& app, const CommonOptions& common);
 
 }  // namespace turnbench

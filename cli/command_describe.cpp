@@ -5,6 +5,7 @@
 
 #include "cli/catalog_json.h"
 #include "cli/cli.h"
+#include "cli/method_actions.h"
 #include "common/text.h"
 
 namespace turnbench {
@@ -69,6 +70,8 @@ void describe(const MethodInfo& m) {
     if (own != m.placement.end()) p.fallback = own->second;
   }
   describe_parameters("placement, as for every method", placement);
+  if (!m.actions.empty())
+    fmt::print("\n  actions: turnbench method {} ACTION\n{}", m.name, actions_text(m));
 }
 
 void describe(const ProbeInfo& p) {
@@ -89,7 +92,7 @@ void add_describe_command(CLI::App& app, const CommonOptions& common) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "describe", "Describe a method or probe: parameters, defaults, units, paper");
+      "describe", "Describe a method or probe: parameters, defaults, units, paper, actions");
   command->footer("Example: turnbench describe method snapkv");
   command->add_option("what", o->what, "method or probe")
       ->required()

@@ -15,32 +15,51 @@ std::string in_quotes(std::string_view word) {
   return "\"" + printable(shorten(word, kQuoted)) + "\"";
 }
 
-/// The command on the command line, or null.
-const CLI::App* command_of(const CLI::App& app) {
+/// The command on the command line, with all words of its name (method, pqcache, fit-costs); `app`
+/// itself if there is none.
+const CLI::App& command_of(const CLI::App& app) {
   const auto commands = app.get_subcommands();
-  return commands.empty() ? nullptr : commands.front();
+  return commands.empty() ? app : command_of(*commands.front());
+}
+
+/// The name of a command: "method pqcache fit-costs"; "" for the program.
+std::string name_of(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  if (parent == nullptr) return "";
+  const std::string prefix = name_of(*parent);
+  return prefix.empty() ? command.get_name() : prefix + " " + command.get_name();
+}
+
+std::string place_of(const CLI::App& command) {
+  return command.get_parent() == nullptr ? "command line" : name_of(command);
+}
+
+/// What the next word of a command names.  Only `method` has commands of its own.
+std::string_view next_word_of(const CLI::App& command) {
+  if (command.get_parent() == nullptr) return "command";
+  return command.get_parent()->get_parent() == nullptr ? "method" : "action";
 }
 
 /// A word that matches no command or option.
 Error unexpected_word(const CLI::App& app, const std::string& word) {
-  const CLI::App* command = command_of(app);
-  const std::string place = command == nullptr ? "command line" : command->get_name();
+  const CLI::App& command = command_of(app);
+  const std::string place = place_of(command);
   std::vector<std::string> known;
   if (word.size() > 1 && word[0] == '-') {
-    for (const CLI::Option* option : (command == nullptr ? app : *command).get_options()) {
+    for (const CLI::Option* option : command.get_options()) {
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     }
     const std::string option = word.substr(0, word.find('='));
     return input_error("{}: found the unknown option {}, expected {}", place, in_quotes(option),
                        nearest_or_all(option, {known.begin(), known.end()}));
   }
-  if (command != nullptr) {
+  if (command.get_subcommands({}).empty()) {
     return input_error("{}: found the argument {}, expected no more of them", place,
                        in_quotes(word));
   }
-  for (const CLI::App* each : app.get_subcommands({})) known.push_back(each->get_name());
-  return input_error("{}: found the unknown command {}, expected {}", place, in_quotes(word),
-                     nearest_or_all(word, {known.begin(), known.end()}));
+  for (const CLI::App* each : command.get_subcommands({})) known.push_back(each->get_name());
+  return input_error("{}: found the unknown {} {}, expected {}", place, next_word_of(command),
+                     in_quotes(word), nearest_or_all(word, {known.begin(), known.end()}));
 }
 
 }  // namespace
@@ -92,6 +111,10 @@ CLI::Validator one_of(std::vector<std::string> words) {
   return CLI::Validator(check, shown);
 }
 
+bool names_unknown_command(const CLI::App& app) {
+  return !command_of(app).get_subcommands({}).empty() && !app.remaining(true).empty();
+}
+
 Error usage_error(const CLI::App& app, const CLI::ParseError& refusal) {
   // The message already contains the found and the expected value.
   if (dynamic_cast<const CLI::ValidationError*>(&refusal) != nullptr) {
@@ -99,16 +122,18 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& refusal) {
   }
   const std::vector<std::string> unexpected = app.remaining(true);
   if (!unexpected.empty()) return unexpected_word(app, unexpected.front());
-  const CLI::App* command = command_of(app);
-  if (command == nullptr) {
-    return input_error("command line: found no command, expected one (see --help)");
-  }
-  const std::string help = fmt::format("see {} --help", command->get_name());
+  const CLI::App& command = command_of(app);
+  const std::string place = place_of(command);
+  const bool is_program = command.get_parent() == nullptr;
+  const std::string help = is_program ? "see --help" : fmt::format("see {} --help", place);
   const bool missing = dynamic_cast<const CLI::RequiredError*>(&refusal) != nullptr;
-  for (const CLI::Option* option : command->get_options()) {
+  if (is_program || (missing && !command.get_subcommands({}).empty())) {
+    return input_error("{}: found no {}, expected one ({})", place, next_word_of(command), help);
+  }
+  for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
     if (missing && option->get_required() && option->count() == 0) {
-      return input_error("{}: found no {}, expected one ({})", command->get_name(), name, help);
+      return input_error("{}: found no {}, expected one ({})", place, name, help);
     }
     const int most = option->get_items_expected_max();  // 0 for a flag
     if (most > 0 && static_cast<int>(option->count()) > most) {

@@ -20,6 +20,10 @@ CLI::Validator score_points();
 /// Accepts one of `words`; the message for others suggests the nearest.
 CLI::Validator one_of(std::vector<std::string> words);
 
+/// Whether the command line has a word where the name of a command is expected, and no command has
+/// this name.
+bool names_unknown_command(const CLI::App& app);
+
 /// Converts a parse error to an Error that names the word, its place and the expected value, with
 /// the nearest known name.
 Error usage_error(const CLI::App& app, const CLI::ParseError& refusal);

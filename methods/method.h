@@ -122,6 +122,7 @@ struct Spec {
 
 class EvictionScorer;
 struct ModelConfig;
+struct MethodAction;  // methods/actions/action.h
 
 /// Where the parameter "budget" differs from the tokens that a KV head keeps of a prompt, or reads.
 struct BudgetTraits {
@@ -154,6 +155,8 @@ struct MethodInfo {
   /// Parameters that tables compare under another name, because other methods use that name for the
   /// same quantity; "" if the parameter's name has another meaning in other methods.
   std::map<std::string, std::string> compared_as = {};
+  /// The functions that describe the method's actions, as `turnbench method NAME` lists them.
+  std::vector<MethodAction (*)()> actions = {};
 };
 
 /// A method as an experiment uses it: one entry of the registry, or several composed.

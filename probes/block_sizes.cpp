@@ -1,5 +1,5 @@
 #include "methods/eviction/sablock.h"
-#include "probes/layer_sums.h"
+#include "methods/parts/layer_sums.h"
 #include "probes/probe.h"
 
 namespace turnbench {

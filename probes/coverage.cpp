@@ -1,5 +1,5 @@
+#include "methods/parts/layer_sums.h"
 #include "probes/heads.h"
-#include "probes/layer_sums.h"
 
 namespace turnbench {
 namespace {

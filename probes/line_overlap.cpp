@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "methods/parts/layer_sums.h"
 #include "probes/heads.h"
-#include "probes/layer_sums.h"
 #include "probes/line_set.h"
 
 namespace turnbench {

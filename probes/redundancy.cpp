@@ -2,9 +2,9 @@
 #include <iterator>
 
 #include "common/mean.h"
+#include "methods/parts/layer_sums.h"
 #include "methods/parts/scores.h"
 #include "methods/parts/token_blocks.h"
-#include "probes/layer_sums.h"
 #include "probes/probe.h"
 
 namespace turnbench {

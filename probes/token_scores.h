@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "probes/layer_sums.h"
+#include "methods/parts/layer_sums.h"
 #include "probes/probe.h"
 
 namespace turnbench {

@@ -1,8 +1,8 @@
 #include <cmath>
 
+#include "methods/parts/layer_sums.h"
 #include "methods/parts/scores.h"
 #include "probes/heads.h"
-#include "probes/layer_sums.h"
 
 namespace turnbench {
 namespace {

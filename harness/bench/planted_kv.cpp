@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/normal.h"
 #include "common/random.h"
-#include "harness/bench/numbers.h"
 
 namespace turnbench {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "probes/layer_sums.h"
+#include "methods/parts/layer_sums.h"
 
 namespace turnbench {
 namespace {

@@ -103,6 +103,8 @@ class MInference : public PrefillPolicy {
 
 }  // namespace
 
+MethodAction calibrate_minference();
+
 /// Each head has a pattern that was chosen offline: vertical and slash lines estimated from the
 /// last 64 rows, sinks with a local window, or blocks estimated from block means (MInference,
 /// section 3 and Algorithms 1 to 3; details missing in the paper as in the official
@@ -122,11 +124,11 @@ MethodInfo minference() {
           "later turns on a kept cache are sparse too; the reference harness computes them densely "
           "(followup=dense); without a pattern file all heads are vertical-slash with the sizes of "
           "the published Llama-3.1-8B file; fewer than 100 diagonals are an error, because the "
-          "first 100 are always selected; `turnbench calibrate minference` writes a pattern file "
+          "first 100 are always selected; the action `calibrate` writes a pattern file "
           "as the official search does",
       .parameters =
           {{"config", Kind::kFile, "none", "path",
-            "pattern file in MInference's JSON format (see the command calibrate); none: all heads "
+            "pattern file in MInference's JSON format (see the action calibrate); none: all heads "
             "have vertical and slash"},
            {"vertical", Kind::kInteger, "512", "lines", "columns per head, without a file"},
            {"slash", Kind::kInteger, "2048", "lines", "diagonals per head, without a file", 100},
@@ -156,7 +158,8 @@ MethodInfo minference() {
             if (!file) return;
             MInferenceConfig::load(*file, p.number("ratio"))
                 .check_shape({config.layers, config.heads, config.kv_heads, config.head_dim});
-          }};
+          },
+      .actions = {calibrate_minference}};
 }
 
 }  // namespace turnbench

@@ -165,6 +165,8 @@ class PqCache : public SegmentSelection, public IndexTransfer {
 
 }  // namespace
 
+MethodAction fit_pqcache_costs();
+
 /// PQCache (Zhang et al., 2024): keys are product-quantised in the background of the prefill; each
 /// step estimates all scores from codes and transfers the keys and values of the best tokens from
 /// host memory, with a block cache on the device (section 3, algorithms 1 and 2).
@@ -233,7 +235,8 @@ MethodInfo pqcache() {
       .check_model =
           [](const Parameters& p, const ModelConfig& config) {
             check_parts(p.integer("m"), config.head_dim);
-          }};
+          },
+      .actions = {fit_pqcache_costs}};
 }
 
 }  // namespace turnbench

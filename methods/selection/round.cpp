@@ -145,6 +145,8 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
 
 }  // namespace
 
+MethodAction round_watershed();
+
 /// Round Attention (Tang et al., 2025): whole rounds of the dialogue are selected once per turn, by
 /// the attention of the question in one layer, for all deeper layers (section 3).
 MethodInfo round() {
@@ -215,7 +217,8 @@ MethodInfo round() {
             return out;
           },
       .placement = {{"placement", "host"}},
-      .compared_as = {{"lw", "dense_layers"}}};
+      .compared_as = {{"lw", "dense_layers"}},
+      .actions = {round_watershed}};
 }
 
 }  // namespace turnbench

@@ -242,6 +242,35 @@ TEST(List, MethodsListTheirParameters) {
   }
 }
 
+TEST(Methods, ListTheirActions) {
+  std::size_t with_actions = 0;
+  for (const Json& method : run_program({"list", "methods", "--json"}).json()) {
+    const std::string name = method["name"];
+    const std::string described = run_program({"describe", "method", name}).out;
+    EXPECT_EQ(described.find("actions: turnbench method " + name) != std::string::npos,
+              !method["actions"].empty());
+    if (method["actions"].empty()) continue;
+    ++with_actions;
+    const Finished listed = run_program({"method", name});
+    EXPECT_EQ(listed.code, 0) << listed.err;
+    EXPECT_EQ(run_program({"method", name, "--json"}).json(), method["actions"]);
+    for (const Json& action : method["actions"]) {
+      const std::string own = action["name"], summary = action["summary"];
+      for (const std::string& text : {listed.out, described}) {
+        EXPECT_NE(text.find(own + "  " + summary), std::string::npos) << text;
+      }
+      const Finished help = run_program({"method", name, own, "--help"});
+      EXPECT_EQ(help.code, 0);
+      EXPECT_NE(help.out.find("Example: turnbench method " + name + " " + own), std::string::npos);
+      for (const char* common : {"--model", "--json"})
+        EXPECT_NE(help.out.find(common), std::string::npos) << help.out;
+      for (const Json& option : action["options"])
+        EXPECT_NE(help.out.find(option["name"].get<std::string>()), std::string::npos) << help.out;
+    }
+  }
+  EXPECT_EQ(with_actions, 3u);
+}
+
 TEST(Doctor, ReportsFoundAndMissingFiles) {
   const TemporaryDirectory d;
   d.write("models/whole/config.json", "{}");

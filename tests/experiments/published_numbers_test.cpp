@@ -76,8 +76,8 @@ TEST(PublishedNumbers, EveryNumberHasACell) {
       EXPECT_EQ(used, static_cast<std::ptrdiff_t>(rows.size())) << name;
     }
   }
-  // Each file of numbers belongs to some manifest, but for those of commands (turnbench watershed,
-  // bench throughput) and of a method whose retrieval head is not here.
+  // Each file of numbers belongs to some manifest, but for those of commands (turnbench method
+  // round watershed, bench throughput) and of a method whose retrieval head is not here.
   for (const char* other :
        {"round-attention/table5.csv", "specontext/table3.csv", "specontext/table4-ours.csv"})
     files.insert(std::string(TURNBENCH_SOURCE_DIR "/experiments/") + other);

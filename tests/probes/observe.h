@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "probes/layer_sums.h"
+#include "methods/parts/layer_sums.h"
 #include "probes/probe.h"
 #include "tests/methods/prescribed.h"
 

@@ -1,4 +1,4 @@
-#include "probes/layer_sums.h"
+#include "methods/parts/layer_sums.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,5 @@
-// fit-costs: the file that it writes is the one from which pqcache takes its iterations.
+// method pqcache fit-costs: the file that it writes is the one from which pqcache takes its
+// iterations.
 
 #include <gtest/gtest.h>
 
@@ -12,8 +13,8 @@ namespace {
 TEST(FitCosts, WritesAFileForPqcache) {
   const TemporaryDirectory d;
   const std::string file = d.path("costs.json");
-  const Finished run = run_program({"fit-costs", "--model", "tiny", "--tokens", "64,600,2400",
-                                    "--repeats", "1", "-o", file, "--json"});
+  const Finished run = run_program({"method", "pqcache", "fit-costs", "--model", "tiny", "--tokens",
+                                    "64,600,2400", "--repeats", "1", "-o", file, "--json"});
   ASSERT_EQ(run.code, 0) << run.err;
   const Json json = run.json();
   EXPECT_EQ(json["file"], file);
@@ -27,8 +28,8 @@ TEST(FitCosts, WritesAFileForPqcache) {
 TEST(FitCosts, RejectsTimesThatCannotBeFitted) {
   const TemporaryDirectory d;
   const auto error = [&](const std::string& tokens) {
-    const Finished run =
-        run_program({"fit-costs", "--model", "tiny", "--tokens", tokens, "-o", d.path("x.json")});
+    const Finished run = run_program({"method", "pqcache", "fit-costs", "--model", "tiny",
+                                      "--tokens", tokens, "-o", d.path("x.json")});
     EXPECT_EQ(run.code, 2);
     return run.err;
   };

@@ -1,4 +1,4 @@
-#include "harness/run/round_attention.h"
+#include "methods/actions/round_shares.h"
 
 #include <cstdint>
 #include <functional>
@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "probes/watershed.h"
+#include "methods/actions/watershed.h"
 
 namespace turnbench {
 namespace {
@@ -30,14 +30,12 @@ class RoundObserver : public PrefillPolicy {
 
 }  // namespace
 
-RoundAttention measure_round_attention(Engine& engine, const Prompt& dialogue,
-                                       std::size_t history_tokens, std::size_t prompt_tokens) {
-  const int turn = dialogue.spans.back().turn;
-  const std::vector<PositionRange> rounds = earlier_rounds(dialogue.spans, turn);
-  const auto begin = static_cast<std::int32_t>(history_tokens),
-             answer = static_cast<std::int32_t>(prompt_tokens),
+RoundShares measure_round_shares(Engine& engine, const TokenizedDialogue& dialogue) {
+  const std::vector<PositionRange> rounds = earlier_rounds(dialogue.spans, dialogue.turn);
+  const auto begin = static_cast<std::int32_t>(dialogue.history_tokens),
+             answer = static_cast<std::int32_t>(dialogue.prompt_tokens),
              end = static_cast<std::int32_t>(dialogue.tokens.size());
-  RoundAttention out;
+  RoundShares out;
   Policies policies;
   policies.prefill = std::make_unique<RoundObserver>([&](const LayerView& view) {
     LayerSums sums(view);
@@ -45,15 +43,15 @@ RoundAttention measure_round_attention(Engine& engine, const Prompt& dialogue,
     out.last.push_back(round_shares(sums, {answer - 1, answer}, rounds));
     if (end > answer) out.answer.push_back(round_shares(sums, {answer, end}, rounds));
   });
-  const DialogueView view{dialogue.tokens, dialogue.spans, turn, 0, {}};
+  const DialogueView view{dialogue.tokens, dialogue.spans, dialogue.turn, 0, {}};
   const std::span<const int> tokens = dialogue.tokens;
   Sequence before = engine.make_sequence({});
   const Pass earlier{
-      .sequence = &before, .tokens = tokens.first(history_tokens), .dialogue = &view};
+      .sequence = &before, .tokens = tokens.first(dialogue.history_tokens), .dialogue = &view};
   engine.prefill({&earlier, 1});
   Sequence sequence = before.fork_as(std::move(policies));
   const Pass pass{.sequence = &sequence,
-                  .tokens = tokens.subspan(history_tokens),
+                  .tokens = tokens.subspan(dialogue.history_tokens),
                   .dialogue = &view,
                   .prompt_end = true};
   engine.prefill({&pass, 1});

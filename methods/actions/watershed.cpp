@@ -1,4 +1,4 @@
-#include "probes/watershed.h"
+#include "methods/actions/watershed.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,13 +1,14 @@
 // What a turn gives to the rounds before it, against a decoder in double precision.
 
-#include "harness/run/round_attention.h"
+#include "methods/actions/round_shares.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "common/random.h"
-#include "probes/watershed.h"
+#include "inference/backend/backend.h"
+#include "methods/actions/watershed.h"
 #include "tests/methods/plain_decoder.h"
 
 namespace turnbench::test {
@@ -16,8 +17,8 @@ namespace {
 const std::string kModel = TURNBENCH_SOURCE_DIR "/tests/data/models/llama3";
 
 /// Rounds of 9, 17 and 5 tokens behind two of markup, a question of 6 tokens, an answer of 4.
-Prompt made_up_dialogue(int vocab) {
-  Prompt out;
+TokenizedDialogue made_up_dialogue(int vocab) {
+  TokenizedDialogue out;
   Random random(7);
   const auto add = [&](SpanKind kind, int turn, int tokens) {
     const auto begin = static_cast<std::int32_t>(out.tokens.size());
@@ -38,10 +39,13 @@ Prompt made_up_dialogue(int vocab) {
   add(SpanKind::kQuestion, 3, 4);
   add(SpanKind::kCue, 3, 1);
   add(SpanKind::kAnswer, 3, 4);
+  out.turn = 3;
+  out.history_tokens = 33;
+  out.prompt_tokens = 39;
   return out;
 }
 
-void expect_near(const std::vector<std::vector<double>>& got, const std::vector<Row>& want) {
+void expect_shares_near(const std::vector<std::vector<double>>& got, const std::vector<Row>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t l = 0; l < want.size(); ++l) {
     ASSERT_EQ(got[l].size(), want[l].size());
@@ -49,12 +53,14 @@ void expect_near(const std::vector<std::vector<double>>& got, const std::vector<
   }
 }
 
-TEST(RoundAttention, EqualsADoublePrecisionDecoder) {
+TEST(RoundShares, EqualsADoublePrecisionDecoder) {
   const PlainDecoder decoder(kModel);
-  const Prompt dialogue = made_up_dialogue(decoder.config.vocab);
+  const TokenizedDialogue dialogue = made_up_dialogue(decoder.config.vocab);
   const std::size_t bounds[] = {2, 11, 28, 33};  // of rounds; the last is the question's begin
   const std::size_t question_end = 39, end = dialogue.tokens.size();
   ASSERT_EQ(end, 43u);
+  ASSERT_EQ(dialogue.history_tokens, bounds[3]);
+  ASSERT_EQ(dialogue.prompt_tokens, question_end);
 
   std::vector<Row> question, last, answer;
   const auto shares = [&](const Attention& attention, std::size_t first, std::size_t behind) {
@@ -85,10 +91,10 @@ TEST(RoundAttention, EqualsADoublePrecisionDecoder) {
   const Checkpoint checkpoint = Checkpoint::open(kModel);
   const Model model(checkpoint, *backend, DType::kF32);
   Engine engine(model, *backend, {});
-  const RoundAttention got = measure_round_attention(engine, dialogue, bounds[3], question_end);
-  expect_near(got.question, question);
-  expect_near(got.last, last);
-  expect_near(got.answer, answer);
+  const RoundShares got = measure_round_shares(engine, dialogue);
+  expect_shares_near(got.question, question);
+  expect_shares_near(got.last, last);
+  expect_shares_near(got.answer, answer);
   EXPECT_GT(std::abs(question[0][0] - last[0][0]), 1e-3) << "they differ";
 
   // D(l), written down once more.

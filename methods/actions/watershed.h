@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "probes/layer_sums.h"
+#include "methods/parts/layer_sums.h"
 
 namespace turnbench {
 

@@ -17,7 +17,7 @@ struct PositionRange {
 };
 
 /// Sums over the attention matrices of one layer, for the rows of the current pass.  Each sum is
-/// computed on first use and shared by all probes, in tiles of 64 rows and O(tokens) memory.
+/// computed on first use and then reused, in tiles of 64 rows and O(tokens) memory.
 /// Attention must be dense and nothing evicted: slot j holds position j.  `view` must outlive it.
 class LayerSums {
  public:

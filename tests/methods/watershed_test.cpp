@@ -1,6 +1,6 @@
 // Round Attention's watershed on numbers that are worked out by hand.
 
-#include "probes/watershed.h"
+#include "methods/actions/watershed.h"
 
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// method round watershed: what it measures, and its refusals.
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -7,9 +9,9 @@
 namespace turnbench::test {
 namespace {
 
-const Arguments kTiny = {"watershed", "--model",   "tiny",     "--dataset", "tiny-fact",
-                         "--turns",   "4",         "--length", "120",       "--limit",
-                         "2",         "--threads", "1"};
+const Arguments kTiny = {"method",    "round",     "watershed", "--model",   "tiny",
+                         "--dataset", "tiny-fact", "--turns",   "4",         "--length",
+                         "120",       "--limit",   "2",         "--threads", "1"};
 
 Arguments with(Arguments more) {
   Arguments out = kTiny;
@@ -17,7 +19,7 @@ Arguments with(Arguments more) {
   return out;
 }
 
-TEST(CommandWatershed, MeasuresEveryLayer) {
+TEST(RoundWatershed, MeasuresEveryLayer) {
   const Json got = run_program(with({"--shares", "--json"})).json();
   EXPECT_EQ(got["layers"], 4);
   EXPECT_EQ(got["dialogues"], 2);
@@ -37,7 +39,7 @@ TEST(CommandWatershed, MeasuresEveryLayer) {
   }
 }
 
-TEST(CommandWatershed, ShowsThePublishedLayer) {
+TEST(RoundWatershed, ShowsThePublishedLayer) {
   const TemporaryDirectory directory;
   const std::string csv = directory.write("t.csv", "model,value,note\nmine,3,\"4 layers: 25%\"\n");
   const Finished text = run_program(with({"--published", csv, "--name", "mine"}));
@@ -50,9 +52,9 @@ TEST(CommandWatershed, ShowsThePublishedLayer) {
   EXPECT_NE(none.err.find("found no number for the model tiny"), std::string::npos) << none.err;
 }
 
-TEST(CommandWatershed, RefusesDialoguesWithoutRounds) {
+TEST(RoundWatershed, RefusesDialoguesWithoutRounds) {
   Arguments arguments = kTiny;
-  arguments[6] = "2";
+  arguments[8] = "2";
   const Finished got = run_program(arguments);
   EXPECT_EQ(got.code, 2);
   EXPECT_NE(got.err.find("tiny-fact: found no dialogue with 2 rounds"), std::string::npos)
