@@ -23,7 +23,7 @@ Stage::Stage(Backend& backend, int head_dim, const EngineOptions& options)
 }
 
 const std::shared_ptr<const KvStorage>& Stage::storage_of(bool pre_rope_keys,
-                                                          std::size_t encoded_row_bytes) const {
+                                                          std::uint16_t encoded_row_bytes) const {
   auto& [plain, pre_rope] = (*storages_)[encoded_row_bytes];
   if (plain == nullptr) {
     const auto make_pool = [&](bool raw, const std::shared_ptr<Memory>& of) {

@@ -40,7 +40,7 @@ struct Stage {
   /// The page pools of sequences with this row format, made when they are first needed.
   /// encoded_row_bytes: as in PageLayout.
   const std::shared_ptr<const KvStorage>& storage_of(bool pre_rope_keys,
-                                                     std::size_t encoded_row_bytes) const;
+                                                     std::uint16_t encoded_row_bytes) const;
   /// Calls visit(KvStorage) for the storage of every row format so far.
   template <typename Visit>
   void for_each_storage(const Visit& visit) const {
@@ -104,7 +104,7 @@ struct Stage {
  private:
   /// Without and with pre-RoPE keys, by bytes of an encoded row.
   using Storages =
-      std::map<std::size_t,
+      std::map<std::uint16_t,
                std::pair<std::shared_ptr<const KvStorage>, std::shared_ptr<const KvStorage>>>;
   std::size_t kv_limit_;  ///< as in EngineOptions
   std::unique_ptr<Storages> storages_;

@@ -26,8 +26,9 @@ struct PageLayout {
   DType dtype = DType::kF32;
   bool pre_rope_keys = false;
   /// Bytes of a row that a codec has encoded (CacheCodec); 0: rows are elements of `dtype`.
-  /// Operations of backends cannot read encoded rows; copies of whole rows and pages need not.
-  std::size_t encoded_row_bytes = 0;
+  /// Small, because layouts are uploaded with every view of a set.  Operations of backends cannot
+  /// read encoded rows; copies of whole rows and pages need not.
+  std::uint16_t encoded_row_bytes = 0;
 
   constexpr bool is_encoded() const { return encoded_row_bytes > 0; }
   constexpr std::size_t row_bytes() const {

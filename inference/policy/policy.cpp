@@ -1,5 +1,7 @@
 #include "inference/policy/policy.h"
 
+#include <limits>
+
 #include "common/error.h"
 
 namespace turnbench {
@@ -8,6 +10,13 @@ namespace {
 constexpr std::int32_t kRoom = 1024;  // answer tokens before a new working set is needed
 
 }  // namespace
+
+std::uint16_t Policies::encoded_row_bytes(int head_dim) const {
+  const std::size_t bytes = codec ? codec->row_bytes(head_dim) : 0;
+  if (bytes <= std::numeric_limits<std::uint16_t>::max()) return static_cast<std::uint16_t>(bytes);
+  throw runtime_error("{}: found encoded rows of {} bytes, expected at most {}", method, bytes,
+                      std::numeric_limits<std::uint16_t>::max());
+}
 
 PromptSize prompt_size(const LayerView& view) {
   return {.shape = view.shape,

@@ -53,9 +53,8 @@ struct Policies {
             method};
   }
   /// Bytes of an encoded row; 0 without a codec.
-  std::size_t encoded_row_bytes(int head_dim) const {
-    return codec ? codec->row_bytes(head_dim) : 0;
-  }
+  /// @throws Error (runtime) if they are more than a PageLayout can have.
+  std::uint16_t encoded_row_bytes(int head_dim) const;
   /// Traits of the selection policy.
   SelectionTraits traits() const { return selection ? selection->traits() : SelectionTraits{}; }
   /// Null unless the selection policy also selects during the prefill.

@@ -444,6 +444,14 @@ TEST(CodecRefusals, NameWhatIsExpected) {
   EXPECT_NE(message_of([] { Method::parse("int8+int8"); }), "");
 }
 
+TEST(CodecRefusals, OfRowsBeyondThePageLayout) {
+  Policies policies = with_codec({});
+  policies.method = "wide";
+  EXPECT_EQ(policies.encoded_row_bytes(16'383), 65'533);
+  EXPECT_EQ(message_of([&] { policies.encoded_row_bytes(16'384); }),
+            "wide: found encoded rows of 65537 bytes, expected at most 65535");
+}
+
 TEST(CodecRefusals, OfForksWithOtherRows) {
   Machine machine("llama3", make_cpu_backend(1));
   Conversation prefix(machine.engine, Policies{});
