@@ -47,7 +47,8 @@ TEST(WorkedExample, TopMass) {
   EXPECT_EQ(value("top-mass:budget=1,row=0", shown), 1) << "the first row sees itself";
   EXPECT_NEAR(value("top-mass:budget=100%", shown), 1, 1e-6);
   EXPECT_NEAR(value("top-mass:budget=100", shown), 1, 1e-6);
-  EXPECT_NE(measured("top-mass:budget=0.1", shown).missing.find("less than one token"), std::string::npos);
+  EXPECT_NE(measured("top-mass:budget=0.1", shown).missing.find("less than one token"),
+            std::string::npos);
 }
 
 // Redundancy: b = 1 loses nothing; scores (9, 0, 0, 1, 8, 0), K = 2, b = 3: blocks of 9 and 9, the
