@@ -384,10 +384,10 @@ TEST_F(Codec, FitsWhereFullPrecisionIsRefused) {
     return enough;
   };
   const ModelShape& shape = m.engine.shape();
-  const auto pages = [&](int layers, std::size_t encoded) {
+  const auto pages = [&](int layers, std::uint16_t encoded) {
     return kv_bytes_of({shape.head_dim, DType::kF32, false, encoded}, layers, shape.kv_heads, 1900);
   };
-  const std::size_t row = static_cast<std::size_t>(shape.head_dim) + 4;
+  const auto row = static_cast<std::uint16_t>(shape.head_dim + 4);
   const std::size_t saved = pages(shape.layers, 0) - pages(shape.layers, row) - pages(1, 0);
   EXPECT_NEAR(static_cast<double>(least("full") - least("int8")), static_cast<double>(saved), 128);
   const Engine::Options limit{.kv_limit = pages(shape.layers, row)};
