@@ -202,7 +202,7 @@ MethodInfo pqcache() {
                      {"max_iter", Kind::kInteger, "10", "iterations",
                       "maximum iterations of k-means; 0: as many as `costs` allows", 0, 300},
                      {"costs", Kind::kFile, "none", "file",
-                      "times of prefill and clustering, written by the command fit-costs"},
+                      "times of prefill and clustering, written by the action fit-costs"},
                      {"mt", Kind::kChoice, "rebuild", "rebuild|reprefill|perturn|extend",
                       "in later turns; rebuild: cluster all cached keys again; reprefill: the "
                       "same, with history reprefill only; perturn: separate codebooks for new "
