@@ -46,7 +46,7 @@ __global__ void copy_pieces(const Piece* pieces, int count) {
 /// Rows of one job that go to one page.
 struct PageRows {
   std::byte* page;
-  PageLayout layout;
+  ElementLayout layout;
   int slot, rows;                            ///< the first row in the page, and their number
   MatrixView<const float> k, v, pre_rope_k;  ///< [rows, head_dim], the latter two null if not given
   const std::int32_t* positions;

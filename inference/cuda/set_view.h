@@ -31,7 +31,7 @@ struct PageTable {
 /// A KV set for kernels.  Everything that it points to is in device memory.
 struct SetView {
   PageTable pages;
-  PageLayout layout;
+  ElementLayout layout;
   int size = 0;
   bool contiguous = false;  ///< slot i holds position i, for all slots
 

@@ -11,7 +11,7 @@ namespace turnbench::cuda {
 /// Slots [first, end) of a set.
 struct SlotRange {
   PageTable pages;  ///< from the page of slot `first` on
-  PageLayout layout;
+  ElementLayout layout;
   int first, end;
 
   template <typename T>

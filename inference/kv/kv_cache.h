@@ -19,29 +19,43 @@ enum class KeyRows { kAll, kPreRope, kNone };
 /// One kind of the rows that a slot has: [head_dim] each.
 enum class KvRow { kKey, kPreRopeKey, kValue };
 
-/// The layout of a page of 64 tokens: keys [64, head_dim], values [64, head_dim], optionally
-/// pre-RoPE keys [64, head_dim], and int32 positions [64].  Offsets and sizes are in bytes.
-struct PageLayout {
+/// The layout of a page of 64 tokens whose rows are elements of `dtype`: keys [64, head_dim],
+/// values [64, head_dim], optionally pre-RoPE keys [64, head_dim], and int32 positions [64].
+/// Offsets and sizes are in bytes.  Kernels read only such pages.
+struct ElementLayout {
   int head_dim = 0;
   DType dtype = DType::kF32;
   bool pre_rope_keys = false;
-  /// Bytes of a row that a codec has encoded (CacheCodec); 0: rows are elements of `dtype`.
-  /// Small, because layouts are uploaded with every view of a set.  Operations of backends cannot
-  /// read encoded rows; copies of whole rows and pages need not.
+
+  constexpr std::size_t row_bytes() const {
+    return static_cast<std::size_t>(head_dim) * size_of(dtype);
+  }
+  constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(); }
+  constexpr std::size_t pre_rope_key_offset() const { return 2 * kPageTokens * row_bytes(); }
+  constexpr std::size_t position_offset() const { return rows() * row_bytes(); }
+  bool operator==(const ElementLayout&) const = default;
+
+ protected:
+  /// Rows of a page.
+  constexpr std::size_t rows() const { return (pre_rope_keys ? 3 : 2) * kPageTokens; }
+};
+
+/// The layout of any page.  Its rows may be encoded by a codec (CacheCodec).
+struct PageLayout : ElementLayout {
+  /// Bytes of an encoded row; 0: rows are elements.  Operations of backends cannot read encoded
+  /// rows; copies of whole rows and pages need not.
   std::uint16_t encoded_row_bytes = 0;
 
   constexpr bool is_encoded() const { return encoded_row_bytes > 0; }
   constexpr std::size_t row_bytes() const {
-    return is_encoded() ? encoded_row_bytes : static_cast<std::size_t>(head_dim) * size_of(dtype);
+    return is_encoded() ? encoded_row_bytes : ElementLayout::row_bytes();
   }
   constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(); }
   constexpr std::size_t pre_rope_key_offset() const { return 2 * kPageTokens * row_bytes(); }
   constexpr std::size_t offset_of(KvRow row) const {
     return row == KvRow::kKey ? 0 : row == KvRow::kValue ? value_offset() : pre_rope_key_offset();
   }
-  constexpr std::size_t position_offset() const {
-    return (pre_rope_keys ? 3 : 2) * kPageTokens * row_bytes();
-  }
+  constexpr std::size_t position_offset() const { return rows() * row_bytes(); }
   constexpr std::size_t bytes() const {
     return position_offset() + kPageTokens * sizeof(std::int32_t);
   }
