@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "methods/parts/cached_keys.h"
+#include "methods/parts/top_k_selection.h"
 
 namespace turnbench {
 namespace {
@@ -69,23 +70,21 @@ std::vector<std::vector<std::int32_t>> WindowBlocks::best(const LayerView& view,
   const MatrixView<const float> queries(mean_query(view), heads, dim),
       vectors(representatives_.data(), blocks_, heads * dim);
   const MatrixView<float> scores = view.scratch->matrix(heads, blocks_);
-  std::vector<VectorScoreJob> jobs;
+  SelectionJobs jobs;
   for (std::int64_t h = 0; h < heads; ++h) {
-    jobs.push_back({queries.rows_at(h, 1), vectors.columns_at(h * dim, dim), scores.rows_at(h, 1)});
+    jobs.vectors.push_back(
+        {queries.rows_at(h, 1), vectors.columns_at(h * dim, dim), scores.rows_at(h, 1)});
   }
-  view.backend->score_vectors(1, jobs);
   MatrixView<float> ranked = scores;
   if (!per_query_head) {
     ranked = view.scratch->matrix(1, blocks_);
-    const ReduceHeadsJob sum{scores, HeadReduction::kSum, ranked};
-    view.backend->reduce_heads({&sum, 1});
+    jobs.reductions.push_back({scores, HeadReduction::kSum, ranked});
   }
-  std::vector<TopKJob> choices;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const float* row = ranked.row(static_cast<std::int64_t>(i));
-    choices.push_back({{row, static_cast<std::size_t>(blocks_)}, count, &out[i]});
+    jobs.choices.push_back({{row, static_cast<std::size_t>(blocks_)}, count, &out[i]});
   }
-  view.backend->top_k(choices);
+  jobs.run(*view.backend, 1);
   return out;
 }
 
