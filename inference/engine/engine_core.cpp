@@ -94,7 +94,6 @@ void EngineCore::add_tools(LayerView& view, MatrixView<const float> queries) {
   view.sliding_window = model.config().sliding_window[static_cast<std::size_t>(view.layer)];
   view.background = &background;
   view.scratch = &stage_of(view.layer).selection_scratch;
-  view.scratch->clear();
 }
 
 }  // namespace turnbench

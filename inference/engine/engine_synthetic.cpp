@@ -92,6 +92,7 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
                          {stage.q.view, positions.data()}, &tail, &sequence.at(l).columns, seed);
     LayerView filled{l, core_.shape, cached, stats, view, n - rows, rows, n, 0};
     core_.add_tools(filled, stage.q.view);
+    filled.scratch->clear();
     attention_.after_attention(l, pass, stats, filled);
   }
   retrieval_.begin_retrievers({&pass, 1}, {});

@@ -226,6 +226,7 @@ void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBa
                      stats, batch.dialogues[i], batch.positions[row],
                      1,     s.prompt_tokens,    s.generated};
       core_.add_tools(view, {});
+      view.scratch->clear();
       const auto start = Clock::now();
       ahead->selection = s.policies.selection->select(view);
       PolicyCheck{s.policies.method, l, core_.shape.heads}.selection(ahead->selection, sets);

@@ -34,6 +34,13 @@ std::vector<JoinedList> joined_lists(Backend& backend, const Selection& selectio
                     heads / static_cast<int>(lists));
 }
 
+bool clamps_distance(const Pass& pass) {
+  return pass.kind == Pass::Kind::kDecode && pass.sequence->policies.traits().max_distance > 0;
+}
+
+/// The selections of more sequences begin only while the scratch of others is below this size.
+constexpr std::size_t kMostSelectionScratch = std::size_t{64} << 20;
+
 }  // namespace
 
 /// Stores the last queries of a pass in the sequence's QueryTail; for steps only if a policy or an
@@ -60,68 +67,102 @@ void LayerAttention::remember_queries(int layer, const Pass& pass, std::int64_t 
 LayerDecisions LayerAttention::ask_policies(int layer, std::span<const Pass> passes,
                                             const ForwardBatch& batch) {
   Stage& stage = core_.stage_of(layer);
-  const auto l = static_cast<std::size_t>(layer);
-  LayerDecisions out(passes.size());
-  std::int64_t far_rows = 0;
-  for (const Pass& pass : passes) {
-    if (pass.sequence->policies.traits().max_distance > 0 && pass.kind == Pass::Kind::kDecode)
-      ++far_rows;
-  }
+  LayerDecisions out(layer, passes.size());
+  const std::int64_t far_rows = std::count_if(passes.begin(), passes.end(), clamps_distance);
   if (far_rows > 0) {
     stage.far_q.make_room(far_rows, batch.q_width);
     stage.far_attended.make_room(far_rows, batch.q_width);
     stage.far_lse.make_room(far_rows, core_.shape.heads);
-    far_rows = 0;
   }
+  SelectionJobs jobs;
+  std::size_t first = 0;  // the first pass whose selection is not complete
   for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (stage.selection_scratch.used_bytes() > kMostSelectionScratch) {
+      end_passes(std::exchange(first, i), i, passes, batch, std::exchange(jobs, {}), out);
+    }
+    if (first == i) stage.selection_scratch.clear();
+    begin_pass(i, passes[i], batch, jobs, out);
+  }
+  end_passes(first, passes.size(), passes, batch, std::move(jobs), out);
+  return out;
+}
+
+void LayerAttention::begin_pass(std::size_t i, const Pass& pass, const ForwardBatch& batch,
+                                SelectionJobs& jobs, LayerDecisions& out) {
+  const int layer = out.layer, rows = static_cast<int>(pass.tokens.size());
+  Stage& stage = core_.stage_of(layer);
+  Sequence& s = *pass.sequence;
+  const std::int64_t row = batch.first_row[i];
+  remember_queries(layer, pass, row, batch);
+  LayerState& state = s.at(layer);
+  const std::span<const KvHeadCache> sets =
+      decoded_sets(stage, s, layer, s.sets(layer), out.decoded[i]);
+  const bool decodes = pass.kind == Pass::Kind::kDecode;
+  const DialogueView& dialogue = batch.dialogues[i];
+  const std::uint64_t noise_seed =
+      Random::from({dialogue.seed, static_cast<std::uint64_t>(layer)}).next();
+  out.stats.emplace_back(stage.backend, core_.shape, core_.scale,
+                         core_.model.config().sliding_window[static_cast<std::size_t>(layer)], sets,
+                         QueryRows{stage.q.view.rows_at(row, rows), batch.positions.data() + row},
+                         &state.tail, decodes ? nullptr : &state.columns, noise_seed);
+  const int prompt_tokens = decodes ? s.prompt_tokens : static_cast<int>(s.tokens.size());
+  out.views.push_back(LayerView{layer, core_.shape, sets, out.stats.back(), dialogue,
+                                batch.positions[row], rows, prompt_tokens,
+                                decodes ? s.generated : 0});
+  LayerView& view = out.views.back();
+  core_.add_tools(view, stage.q.view.rows_at(row, rows));
+  view.index_path = transfers_.index_path(s, layer);
+  const ForwardBatch::Ahead* ahead = batch.ahead_of(i, layer);
+  if (ahead == nullptr) state.kv.settle();  // policies may read the host's keys
+  const auto start = Clock::now();
+  // Policies and observers may read keys: prefill policies in prompts, selection policies in
+  // steps (unless their selection was prefetched), and observers of selections.
+  const bool asks = decodes ? s.policies.selection && (ahead == nullptr || pass.observer != nullptr)
+                            : s.policies.prefill || s.policies.selection;
+  if (asks) stage.memory->synchronize();
+  if (!decodes && s.policies.prefill && rows > 1) {
+    out.patterns[i] = s.policies.prefill->plan(view);
+    PolicyCheck{s.policies.method, layer, core_.shape.heads}.patterns(out.patterns[i],
+                                                                      {batch.positions[row], rows});
+    s.counters.policy_seconds += seconds_since(start);
+  } else if (decodes && s.policies.selection && ahead == nullptr) {
+    if (clamps_distance(pass)) {
+      out.far[i].row = out.far_rows++;
+      view.far_queries = turn_queries(stage, view.queries, view.first_position,
+                                      s.policies.traits().max_distance, out.far[i].row);
+    }
+    out.joint[i] = capability<JointSelection>(s.policies.selection.get());
+    if (out.joint[i] != nullptr) out.joint[i]->begin_selection(view, jobs);
+    s.counters.policy_seconds += seconds_since(start);
+  }
+}
+
+void LayerAttention::end_passes(std::size_t first, std::size_t end, std::span<const Pass> passes,
+                                const ForwardBatch& batch, SelectionJobs jobs,
+                                LayerDecisions& out) {
+  const int layer = out.layer;
+  Stage& stage = core_.stage_of(layer);
+  const auto begin = Clock::now();
+  jobs.run(stage.backend, core_.scale);
+  const auto joint = std::span(out.joint).subspan(first, end - first);
+  const auto sharing = std::ssize(joint) - std::count(joint.begin(), joint.end(), nullptr);
+  const double share = sharing > 0 ? seconds_since(begin) / static_cast<double>(sharing) : 0;
+  for (std::size_t i = first; i < end; ++i) {
     const Pass& pass = passes[i];
     Sequence& s = *pass.sequence;
-    const int rows = static_cast<int>(pass.tokens.size());
-    const std::int64_t row = batch.first_row[i];
-    remember_queries(layer, pass, row, batch);
     LayerState& state = s.at(layer);
-    const std::span<const KvHeadCache> sets =
-        decoded_sets(stage, s, layer, s.sets(layer), out.decoded[i]);
+    LayerView& view = out.views[i];
     const bool decodes = pass.kind == Pass::Kind::kDecode;
-    const DialogueView& dialogue = batch.dialogues[i];
-    const std::uint64_t noise_seed =
-        Random::from({dialogue.seed, static_cast<std::uint64_t>(layer)}).next();
-    out.stats.emplace_back(stage.backend, core_.shape, core_.scale,
-                           core_.model.config().sliding_window[l], sets,
-                           QueryRows{stage.q.view.rows_at(row, rows), batch.positions.data() + row},
-                           &state.tail, decodes ? nullptr : &state.columns, noise_seed);
-    const int prompt_tokens = decodes ? s.prompt_tokens : static_cast<int>(s.tokens.size());
-    out.views.push_back(LayerView{layer, core_.shape, sets, out.stats.back(), dialogue,
-                                  batch.positions[row], rows, prompt_tokens,
-                                  decodes ? s.generated : 0});
-    LayerView& view = out.views.back();
-    core_.add_tools(view, stage.q.view.rows_at(row, rows));
-    view.index_path = transfers_.index_path(s, layer);
     const ForwardBatch::Ahead* ahead = batch.ahead_of(i, layer);
-    if (ahead == nullptr) state.kv.settle();  // policies may read the host's keys
-    const auto start = Clock::now();
-    const PolicyCheck check{s.policies.method, layer, core_.shape.heads};
-    // Policies and observers may read keys: prefill policies in prompts, selection policies in
-    // steps (unless their selection was prefetched), and observers of selections.
-    const bool asks = decodes
-                          ? s.policies.selection && (ahead == nullptr || pass.observer != nullptr)
-                          : s.policies.prefill || s.policies.selection;
-    if (asks) stage.memory->synchronize();
-    if (!decodes && s.policies.prefill && rows > 1) {
-      out.patterns[i] = s.policies.prefill->plan(view);
-      check.patterns(out.patterns[i], {batch.positions[row], rows});
-      s.counters.policy_seconds += seconds_since(start);
-    } else if (ahead != nullptr) {
+    if (ahead != nullptr) {
       out.selections[i] = ahead->selection;
     } else if (decodes && s.policies.selection) {
-      if (const int distance = s.policies.traits().max_distance; distance > 0) {
-        out.far[i].row = far_rows++;
-        view.far_queries =
-            turn_queries(stage, view.queries, view.first_position, distance, out.far[i].row);
-      }
-      out.selections[i] = s.policies.selection->select(view);
-      check.selection(out.selections[i], sets);
-      s.counters.policy_seconds += seconds_since(start);
+      const auto start = Clock::now();
+      out.selections[i] = out.joint[i] != nullptr ? out.joint[i]->end_selection(view)
+                                                  : s.policies.selection->select(view);
+      PolicyCheck{s.policies.method, layer, core_.shape.heads}.selection(out.selections[i],
+                                                                         view.sets);
+      s.counters.policy_seconds += seconds_since(start) + (out.joint[i] != nullptr ? share : 0);
     }
     if (decodes && s.policies.selection && pass.observer != nullptr) {
       state.kv.settle();
@@ -136,22 +177,21 @@ LayerDecisions LayerAttention::ask_policies(int layer, std::span<const Pass> pas
       Readable& readable = out.readable[i];
       readable.sets = readable.is_copy
                           ? decoded_sets(stage, s, layer, readable.sets, out.decoded_reads[i])
-                          : sets;
+                          : view.sets;
     }
     if (decodes && s.policies.offloads_during_decode() != nullptr)
       state.kv.remember_read(out.selections[i].slots);
     if (view.far_queries.data != nullptr && !out.selections[i].all()) {
-      auto divided = divide_by_distance(sets, out.selections[i],
+      auto divided = divide_by_distance(view.sets, out.selections[i],
                                         out.readable[i].lists(out.selections[i].slots),
                                         view.first_position, s.policies.traits().max_distance);
       divided.row = out.far[i].row;
       out.far[i] = std::move(divided);
     } else {
-      out.joined[i] = joined_lists(stage.backend, out.selections[i], out.readable[i].slots, sets,
-                                   core_.shape.heads);
+      out.joined[i] = joined_lists(stage.backend, out.selections[i], out.readable[i].slots,
+                                   view.sets, core_.shape.heads);
     }
   }
-  return out;
 }
 
 std::vector<AttentionJob> LayerAttention::attention_jobs(int layer, std::span<const Pass> passes,
@@ -367,6 +407,7 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
                     own_stats,  view.dialogue,      view.first_position,
                     view.rows,  view.prompt_tokens, view.generated};
       core_.add_tools(own, view.queries);
+      own.scratch->clear();
       LayerMemo evicted_memo;  // evicted caches are not shared
       own.memo = kept.keep_all() ? &memo : &evicted_memo;
       own.goes_to_host = fork->policies.placement.host;

@@ -6,15 +6,18 @@
 
 #include "inference/engine/joined_lists.h"
 #include "inference/engine/kv_transfers.h"
+#include "inference/policy/joint_selection.h"
 
 namespace turnbench {
 
 /// The patterns and selections of a layer's attention, by pass.
 struct LayerDecisions {
-  explicit LayerDecisions(std::size_t passes)
-      : decoded(passes),
+  LayerDecisions(int of_layer, std::size_t passes)
+      : layer(of_layer),
+        decoded(passes),
         decoded_reads(passes),
         patterns(passes),
+        joint(passes),
         selections(passes),
         readable(passes),
         joined(passes),
@@ -22,12 +25,14 @@ struct LayerDecisions {
     stats.reserve(passes);  // views refer to its elements
     views.reserve(passes);
   }
+  int layer;
   /// With a codec: decoded copies of the layer's sets, and of the sets that attention reads if
   /// these are others.  [passes][sets]
   std::vector<std::vector<KvHeadCache>> decoded, decoded_reads;
   std::vector<AttentionStats> stats;
   std::vector<LayerView> views;
   std::vector<std::vector<HeadPattern>> patterns;  // empty: dense
+  std::vector<JointSelection*> joint;              // [passes]; null: the policy selects alone
   std::vector<Selection> selections;
   std::vector<Readable> readable;  // [passes]
   /// The merged lists of each set, [passes][sets]; only if a set has several lists and no distance
@@ -39,7 +44,8 @@ struct LayerDecisions {
     std::int64_t row = 0;                              // row in the stage's far_* matrices
     std::vector<std::vector<std::int32_t>> near, far;  // [lists], slots of the sets to read
   };
-  std::vector<Far> far;  // [passes]
+  std::vector<Far> far;       // [passes]
+  std::int64_t far_rows = 0;  // used rows of the stage's far_* matrices
 };
 
 /// Whether a selection policy selects for the rows of this prefill pass, block by block.
@@ -59,6 +65,13 @@ class LayerAttention {
 
  private:
   LayerDecisions ask_policies(int layer, std::span<const Pass> passes, const ForwardBatch& batch);
+  /// Adds the view of pass `i`.  Plans patterns for its prompt, or begins the selection of its
+  /// step.
+  void begin_pass(std::size_t i, const Pass& pass, const ForwardBatch& batch, SelectionJobs& jobs,
+                  LayerDecisions& out);
+  /// Runs the jobs of the passes [first, end), and completes their selections.
+  void end_passes(std::size_t first, std::size_t end, std::span<const Pass> passes,
+                  const ForwardBatch& batch, SelectionJobs jobs, LayerDecisions& out);
   /// One job per KV set of a pass, or per list of its selection if lists are not merged.
   std::vector<AttentionJob> attention_jobs(int layer, std::span<const Pass> passes,
                                            const ForwardBatch& batch,

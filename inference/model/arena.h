@@ -52,6 +52,12 @@ class Arena {
     for (const Buffer& block : blocks_) out += block.size();
     return out;
   }
+  /// Bytes of the valid arrays, including unused ends of blocks before the last array's block.
+  std::size_t used_bytes() const {
+    std::size_t out = used_;
+    for (std::size_t i = 0; i < block_; ++i) out += blocks_[i].size();
+    return out;
+  }
 
   /// At its end, the arrays that were made since its beginning become invalid.
   class Frame {

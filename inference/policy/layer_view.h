@@ -37,7 +37,7 @@ struct LayerView {
   ModelShape shape;
   /// The cached tokens, including those of this pass.  In a decode step of an offloaded layer, the
   /// sets are in host memory, which the backend may be unable to read (`can_read`): see
-  /// RowsOnDevice and read_keys_of_any_set in methods/.
+  /// RowsOnDevice, and read_keys_of_any_set in methods/.
   std::span<const KvHeadCache> sets;
   AttentionStats& stats;
   const DialogueView& dialogue;
@@ -61,7 +61,7 @@ struct LayerView {
   /// At the end of a prompt: the layer is offloaded unless `demand` keeps it on the device.
   bool goes_to_host = false;
   BackgroundTasks* background = nullptr;
-  Arena* scratch = nullptr;  ///< in the backend's memory, valid until the policy returns
+  Arena* scratch = nullptr;  ///< in the backend's memory, valid until the policy has selected
   IndexPath index_path = {};
 
   /// Number of query heads that read one set.

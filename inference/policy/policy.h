@@ -37,9 +37,9 @@ Residency::Options working_set_options(const Placement& placement, const DeviceN
 
 /// The policies of a method, each of which may be null, and the placement of its cache.
 struct Policies {
-  std::unique_ptr<PrefillPolicy> prefill;
-  std::unique_ptr<EvictionPolicy> eviction;
-  std::unique_ptr<SelectionPolicy> selection;
+  std::unique_ptr<PrefillPolicy> prefill = {};
+  std::unique_ptr<EvictionPolicy> eviction = {};
+  std::unique_ptr<SelectionPolicy> selection = {};
   std::unique_ptr<CacheCodec> codec = {};
   Placement placement = {};
   std::string method = {};  ///< name of the method for messages; may be empty

@@ -72,11 +72,7 @@ MethodInfo int8() {
               "decoded row encodes to the same bytes; keys are encoded after RoPE; "
               "attention reads decoded copies, not the integers, so time is not saved",
           .parameters = {},
-          .make = [](const Parameters&) {
-            Policies out;
-            out.codec = std::make_unique<Int8>();
-            return out;
-          }};
+          .make = [](const Parameters&) { return Policies{.codec = std::make_unique<Int8>()}; }};
 }
 
 }  // namespace turnbench

@@ -27,10 +27,8 @@ Policies make_ada(std::string_view method, const Parameters& p) {
                                                 .exact = p.flag("ada_exact"),
                                                 .normalize = p.flag("normalize"),
                                                 .skipped_layers = p.integer("skip")};
-  Policies out;
-  out.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
-      .window = window, .scorer = chosen_scorer(p), .adaptive = adaptive});
-  return out;
+  return Policies{.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
+                      .window = window, .scorer = chosen_scorer(p), .adaptive = adaptive})};
 }
 
 constexpr std::string_view kPaper =

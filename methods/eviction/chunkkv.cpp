@@ -34,14 +34,12 @@ MethodInfo chunkkv() {
               "chunkkv: found reuse={} with layers of different budgets, expected layers=equal",
               p.integer("reuse"));
         }
-        Policies out;
-        out.eviction = std::make_unique<BudgetedEviction>(
-            BudgetedEviction::Settings{.window = settings,
-                                       .scorer = chosen_scorer(p),
-                                       .one_choice = true,
-                                       .chunk = p.integer("chunk"),
-                                       .reuse = p.integer("reuse")});
-        return out;
+        return Policies{.eviction = std::make_unique<BudgetedEviction>(
+                            BudgetedEviction::Settings{.window = settings,
+                                                       .scorer = chosen_scorer(p),
+                                                       .one_choice = true,
+                                                       .chunk = p.integer("chunk"),
+                                                       .reuse = p.integer("reuse")})};
       }};
 }
 

@@ -49,17 +49,15 @@ MethodInfo keyformer() {
       .budget_traits = {.counts_current = true},
       .scorer = keyformer_scorer,
       .make = [](const Parameters& p) {
-        Policies out;
-        out.eviction = std::make_unique<HeavyHitters>(
-            HeavyHitters::Settings{.budget = layer_budget("keyformer", p),
-                                   .recent = p.budget("recent"),
-                                   .counts_current = true,
-                                   .per_query_head = p.choice("gran") == "query_head",
-                                   .gumbel_noise = p.flag("noise"),
-                                   .first_temperature = p.number("tau_init"),
-                                   .last_temperature = p.number("tau_end"),
-                                   .temperature_steps = p.integer("t_max")});
-        return out;
+        return Policies{.eviction = std::make_unique<HeavyHitters>(HeavyHitters::Settings{
+                            .budget = layer_budget("keyformer", p),
+                            .recent = p.budget("recent"),
+                            .counts_current = true,
+                            .per_query_head = p.choice("gran") == "query_head",
+                            .gumbel_noise = p.flag("noise"),
+                            .first_temperature = p.number("tau_init"),
+                            .last_temperature = p.number("tau_end"),
+                            .temperature_steps = p.integer("t_max")})};
       }};
 }
 

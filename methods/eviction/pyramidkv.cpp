@@ -23,10 +23,9 @@ MethodInfo pyramidkv() {
       .parameters = and_also(and_also(window_parameters("1024", "8", "7"), pyramid_parameters()),
                              and_also(compensation_parameters(), {scorer_parameter("snapkv")})),
       .make = [](const Parameters& p) {
-        Policies out;
-        out.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
-            .window = window_settings("pyramidkv", p), .scorer = chosen_scorer(p)});
-        return out;
+        return Policies{
+            .eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
+                .window = window_settings("pyramidkv", p), .scorer = chosen_scorer(p)})};
       }};
 }
 

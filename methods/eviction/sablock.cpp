@@ -236,10 +236,8 @@ MethodInfo sablock() {
            {"segment", Kind::kChoice, "clause", "clause|sentence|none",
             "ends of segments; none: the prompt is one segment"}}),
       .make = [](const Parameters& p) {
-        Policies out;
-        out.eviction = std::make_unique<SaBlock>(budget_and_window_settings("sablock", p),
-                                                 sablock_settings(p));
-        return out;
+        return Policies{.eviction = std::make_unique<SaBlock>(
+                            budget_and_window_settings("sablock", p), sablock_settings(p))};
       }};
 }
 

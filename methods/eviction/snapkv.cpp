@@ -33,10 +33,8 @@ MethodInfo snapkv() {
                              compensation_parameters()),
       .scorer = snapkv_scorer,
       .make = [](const Parameters& p) {
-        Policies out;
-        out.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
-            .window = window_settings("snapkv", p), .scorer = snapkv_scorer(p)});
-        return out;
+        return Policies{.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
+                            .window = window_settings("snapkv", p), .scorer = snapkv_scorer(p)})};
       }};
 }
 

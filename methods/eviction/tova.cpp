@@ -65,9 +65,8 @@ MethodInfo tova() {
                          layers_parameter()},
           .scorer = tova_scorer,
           .make = [](const Parameters& p) {
-            Policies out;
-            out.eviction = std::make_unique<Tova>(layer_budget("tova", p), p.flag("protect_last"));
-            return out;
+            return Policies{.eviction = std::make_unique<Tova>(layer_budget("tova", p),
+                                                               p.flag("protect_last"))};
           }};
 }
 

@@ -41,7 +41,13 @@ void PageIndex::build(const LayerView& view) {
   });
 }
 
+int PageIndex::tokens(const LayerView& view, std::size_t set) const {
+  if (covers_pages()) return tokens_.prompt(set);
+  return prompt_only_ ? view.sets[set].lower_bound(view.prompt_tokens) : view.sets[set].size();
+}
+
 void PageIndex::extend(const LayerView& view) {
+  if (covers_pages()) return;
   const std::int64_t pages = tokens_.own_units(view);
   const bool grows = pages > own_.value.pages();
   if (grows) own_.value = PageBoundsBuffer(view, 2 * pages + kMorePages, page_tokens_);
@@ -58,9 +64,10 @@ void PageIndex::extend(const LayerView& view) {
   view.backend->update_page_bounds(jobs);
 }
 
-void PageIndex::add_scores(const LayerView& view, std::size_t set, std::int64_t of_prompt,
-                           MatrixView<float> scores, SelectionJobs& jobs) const {
-  const std::int64_t prompt = std::min(of_prompt, scores.columns), own = scores.columns - prompt;
+void PageIndex::add_scores(const LayerView& view, std::size_t set, MatrixView<float> scores,
+                           SelectionJobs& jobs) const {
+  const std::int64_t of_prompt = covers_pages() ? pages(view, set) : tokens_.first_own(set),
+                     prompt = std::min(of_prompt, scores.columns), own = scores.columns - prompt;
   const DType dtype = view.sets[set].layout().dtype;
   const MatrixView<const float> q = view.step_queries(set);
   jobs.pages.push_back({q, prompt_->of_set(set), dtype, scores.columns_at(0, prompt)});

@@ -30,23 +30,32 @@ class PageBoundsBuffer {
 /// its tokens are bounded (Tang et al., Quest, 2024, section 3.2).  Works in any placement.
 class PageIndex {
  public:
-  explicit PageIndex(int page_tokens) : page_tokens_(page_tokens), tokens_(page_tokens) {}
+  /// prompt_only: generated tokens are not in pages.
+  explicit PageIndex(int page_tokens, bool prompt_only = false)
+      : page_tokens_(page_tokens), prompt_only_(prompt_only), tokens_(page_tokens) {}
 
   void build(const LayerView& view);
   void begin_step(const LayerView& view) { tokens_.begin_step(view); }
   /// Adds the tokens of a sequence since the prompt.
   void extend(const LayerView& view);
-  const IndexedTokens& tokens() const { return tokens_; }
 
-  /// Adds the jobs that bound the scores of the first pages of a set.  of_prompt: pages whose
-  /// bounds are those of the prompt.  scores: [heads, pages].
-  void add_scores(const LayerView& view, std::size_t set, std::int64_t of_prompt,
-                  MatrixView<float> scores, SelectionJobs& jobs) const;
+  /// The number of first tokens of a set that are in pages, and of their pages.
+  int tokens(const LayerView& view, std::size_t set) const;
+  int pages(const LayerView& view, std::size_t set) const {
+    return (tokens(view, set) + page_tokens_ - 1) / page_tokens_;
+  }
+  /// Adds the jobs that bound the scores of the first pages of a set.  scores: [heads, pages].
+  void add_scores(const LayerView& view, std::size_t set, MatrixView<float> scores,
+                  SelectionJobs& jobs) const;
   /// Upper bound of the bytes of an index of `tokens` tokens.
   static std::size_t bytes(const PromptSize& size, int page_tokens);
 
  private:
+  /// Whether the prompt's bounds are those of all pages.
+  bool covers_pages() const { return prompt_only_ && !tokens_.is_stale(); }
+
   int page_tokens_;
+  bool prompt_only_;
   IndexedTokens tokens_;
   std::shared_ptr<const PageBoundsBuffer> prompt_;
   Unshared<PageBoundsBuffer> own_;

@@ -3,41 +3,36 @@
 #include <algorithm>
 #include <utility>
 
-#include "inference/backend/backend.h"
 #include "methods/parts/kept_sets.h"
 #include "methods/parts/scores.h"
 
 namespace turnbench {
-
-void SelectionJobs::run(Backend& backend, float scale) const {
-  if (choices.empty()) return;
-  if (!keys.empty()) backend.score_keys(scale, keys);
-  if (!pages.empty()) backend.score_pages(scale, pages);
-  if (!vectors.empty()) backend.score_vectors(scale, vectors);
-  if (!codes.empty()) backend.score_codes(scale, codes);
-  if (!dimensions.empty()) backend.score_dimensions(scale, dimensions);
-  if (!reductions.empty()) backend.reduce_heads(reductions);
-  backend.top_k(choices);
-}
 
 bool reads_all(std::span<const Candidates> lists) {
   return std::all_of(lists.begin(), lists.end(), [](const auto& list) { return list.reads_all(); });
 }
 
 Selection TopKSelection::select(const LayerView& view) {
-  const std::vector<Candidates> lists = begin_step(view);
+  SelectionJobs jobs;
+  begin_selection(view, jobs);
+  jobs.run(*view.backend, view.scale);
+  return end_selection(view);
+}
+
+void TopKSelection::begin_selection(const LayerView& view, SelectionJobs& jobs) {
+  Step& step = step_.value = {};
+  step.lists = begin_step(view);
   const Ranking rank = ranking(view);
-  const bool scores_any = std::any_of(lists.begin(), lists.end(),
+  const bool scores_any = std::any_of(step.lists.begin(), step.lists.end(),
                                       [](const Candidates& list) { return list.competes(); });
   std::vector<std::int64_t> rows(view.sets.size());
-  for (const Candidates& list : lists)
+  for (const Candidates& list : step.lists)
     rows[list.set] = std::max(rows[list.set], list.row + list.rows);
-  std::vector<MatrixView<float>> scores(view.sets.size());
-  SelectionJobs jobs;
-  std::vector<std::vector<std::int32_t>> best(lists.size());
-  for (std::size_t i = 0; i < lists.size(); ++i) {
-    const Candidates& list = lists[i];
-    MatrixView<float>& of_set = scores[list.set];
+  step.scores.resize(view.sets.size());
+  step.best.resize(step.lists.size());
+  for (std::size_t i = 0; i < step.lists.size(); ++i) {
+    const Candidates& list = step.lists[i];
+    MatrixView<float>& of_set = step.scores[list.set];
     const bool is_scored = list.competes() || (rank.scores_every_set && scores_any);
     if (is_scored && of_set.data == nullptr) {
       of_set = view.scratch->matrix(rows[list.set], list.columns);
@@ -53,16 +48,21 @@ Selection TopKSelection::select(const LayerView& view) {
       jobs.reductions.push_back({part(of_list), *rank.reduction, part(reduced)});
       of_list = reduced;
     }
-    jobs.choices.push_back(
-        {{of_list.data + list.first, static_cast<std::size_t>(list.count)}, list.chosen, &best[i]});
+    jobs.choices.push_back({{of_list.data + list.first, static_cast<std::size_t>(list.count)},
+                            list.chosen,
+                            &step.best[i]});
   }
-  jobs.run(*view.backend, view.scale);
+}
+
+Selection TopKSelection::end_selection(const LayerView& view) {
+  const Step& step = step_.value;
   Selection out;
-  for (std::size_t i = 0; i < lists.size(); ++i) {
-    out.slots.push_back(lists[i].reads_all() ? all_slots(view.sets[lists[i].set].size())
-                                             : slots(view, lists[i], best[i]));
+  for (std::size_t i = 0; i < step.lists.size(); ++i) {
+    const Candidates& list = step.lists[i];
+    out.slots.push_back(list.reads_all() ? all_slots(view.sets[list.set].size())
+                                         : slots(view, list, step.best[i]));
   }
-  if (!lists.empty()) end_step(view, scores, out);
+  if (!step.lists.empty()) end_step(view, step.scores, out);
   return out;
 }
 

@@ -1,30 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "inference/backend/selection_jobs.h"
+#include "inference/policy/joint_selection.h"
 #include "inference/policy/policy.h"
-#include "methods/parts/rows_on_device.h"
+#include "methods/parts/indexed_tokens.h"
 
 namespace turnbench {
-
-/// The operations that score candidates and choose the best ones, in the order in which they run.
-struct SelectionJobs {
-  std::vector<KeyScoreJob> keys;
-  std::vector<PageScoreJob> pages;
-  std::vector<VectorScoreJob> vectors;
-  std::vector<CodeScoreJob> codes;
-  std::vector<DimensionScoreJob> dimensions;
-  std::vector<ReduceHeadsJob> reductions;
-  std::vector<TopKJob> choices;
-  std::deque<RowsOnDevice> rows;  ///< that jobs refer to
-
-  void run(Backend& backend, float scale) const;
-};
 
 /// A list of slots to select.  Some columns of a KV set's scores compete; the best ones are read.
 struct Candidates {
@@ -41,9 +26,11 @@ bool reads_all(std::span<const Candidates> lists);
 
 /// Selects the candidates with the highest scores: scores for each query head -> one score for each
 /// candidate -> top-k.  Candidates are tokens, pages, chunks or blocks, as the method defines.
-class TopKSelection : public SelectionPolicy {
+class TopKSelection : public SelectionPolicy, public JointSelection {
  public:
   Selection select(const LayerView& view) final;
+  void begin_selection(const LayerView& view, SelectionJobs& jobs) final;
+  Selection end_selection(const LayerView& view) final;
 
  protected:
   /// How a list ranks its candidates.
@@ -67,6 +54,14 @@ class TopKSelection : public SelectionPolicy {
   /// Called at the end of a step.  scores: of each set; null for sets without scores.
   virtual void end_step(const LayerView&, std::span<const MatrixView<float>> /*scores*/,
                         Selection&) {}
+
+ private:
+  struct Step {
+    std::vector<Candidates> lists;
+    std::vector<MatrixView<float>> scores;        // of each set
+    std::vector<std::vector<std::int32_t>> best;  // of each list; jobs refer to its elements
+  };
+  Unshared<Step> step_;
 };
 
 /// The parts of a KV set that a step reads by the rule of PQCache: the first `sinks` tokens, the

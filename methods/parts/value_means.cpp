@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "inference/backend/backend.h"
-#include "methods/parts/rows_on_device.h"
+#include "inference/policy/rows_on_device.h"
 
 namespace turnbench {
 namespace {

@@ -49,11 +49,9 @@ std::vector<ParameterInfo> band_parameters() {
 }
 
 Policies make_band(const Parameters& p, int dense_rows) {
-  Policies out;
-  out.prefill = std::make_unique<BandPrefill>(
-      BandPrefill::Settings{p.integer("n_init"), p.integer("n_local"), dense_rows,
-                            p.integer("starting_layer"), p.choice("followup") == "sparse"});
-  return out;
+  return Policies{.prefill = std::make_unique<BandPrefill>(BandPrefill::Settings{
+                      p.integer("n_init"), p.integer("n_local"), dense_rows,
+                      p.integer("starting_layer"), p.choice("followup") == "sparse"})};
 }
 
 }  // namespace

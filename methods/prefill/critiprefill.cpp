@@ -169,9 +169,7 @@ MethodInfo critiprefill() {
               "critiprefill: segment: found {}, expected a multiple of 64 and of the block of {}",
               s.segment, s.block);
         }
-        Policies out;
-        out.prefill = std::make_unique<CritiPrefill>(s);
-        return out;
+        return Policies{.prefill = std::make_unique<CritiPrefill>(s)};
       }};
 }
 

@@ -218,11 +218,10 @@ MethodInfo flexprefill() {
                      {"followup", Kind::kChoice, "sparse", "sparse|dense",
                       "prefill of later turns on a kept cache"}},
       .make = [](const Parameters& p) {
-        Policies out;
-        out.prefill = std::make_unique<FlexPrefill>(FlexPrefill::Settings{
-            p.number("gamma"), p.number("tau"), p.integer("min_budget"), p.integer("max_budget"),
-            std::stoi(p.choice("block")), p.choice("followup") == "sparse"});
-        return out;
+        return Policies{.prefill = std::make_unique<FlexPrefill>(FlexPrefill::Settings{
+                            p.number("gamma"), p.number("tau"), p.integer("min_budget"),
+                            p.integer("max_budget"), std::stoi(p.choice("block")),
+                            p.choice("followup") == "sparse"})};
       }};
 }
 

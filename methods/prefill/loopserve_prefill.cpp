@@ -132,13 +132,11 @@ MethodInfo loopserve_prefill() {
                      {"mask", Kind::kChoice, "block64", "block64|line",
                       "computed keys: runs of 64 keys (a superset), or exactly the lines"}},
       .make = [](const Parameters& p) {
-        Policies out;
-        out.prefill = std::make_unique<LoopServePrefill>(LoopServePrefill::Settings{
-            p.number("alpha"), p.integer("samples"), p.choice("overlap") == "bound",
-            p.choice("gqa") == "group", p.flag("recompute_answer"),
-            p.choice("mask") == "line" ? HeadPattern::Granularity::kLine
-                                       : HeadPattern::Granularity::kBlock64});
-        return out;
+        return Policies{.prefill = std::make_unique<LoopServePrefill>(LoopServePrefill::Settings{
+                            p.number("alpha"), p.integer("samples"), p.choice("overlap") == "bound",
+                            p.choice("gqa") == "group", p.flag("recompute_answer"),
+                            p.choice("mask") == "line" ? HeadPattern::Granularity::kLine
+                                                       : HeadPattern::Granularity::kBlock64})};
       }};
 }
 

@@ -142,15 +142,14 @@ MethodInfo minference() {
       .make =
           [](const Parameters& p) {
             const auto file = p.file("config");
-            Policies out;
-            out.prefill = std::make_unique<MInference>(MInference::Settings{
-                file ? MInferenceConfig::load(*file, p.number("ratio"))
-                     : MInferenceConfig(p.integer("vertical"), p.integer("slash"),
-                                        p.number("ratio")),
-                p.integer("starting_layer"), p.choice("followup") == "sparse",
-                p.choice("vs_mask") == "line" ? HeadPattern::Granularity::kLine
-                                              : HeadPattern::Granularity::kBlock64});
-            return out;
+            return Policies{
+                .prefill = std::make_unique<MInference>(MInference::Settings{
+                    file ? MInferenceConfig::load(*file, p.number("ratio"))
+                         : MInferenceConfig(p.integer("vertical"), p.integer("slash"),
+                                            p.number("ratio")),
+                    p.integer("starting_layer"), p.choice("followup") == "sparse",
+                    p.choice("vs_mask") == "line" ? HeadPattern::Granularity::kLine
+                                                  : HeadPattern::Granularity::kBlock64})};
           },
       .check_model =
           [](const Parameters& p, const ModelConfig& config) {

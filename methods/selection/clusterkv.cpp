@@ -226,18 +226,16 @@ MethodInfo clusterkv() {
           [](const Parameters& p) {
             const int sinks = p.choice("accounting") == "accuracy" ? p.integer("sinks") : 0;
             check_room("clusterkv", p.budget("budget"), sinks, fmt::format("{} sinks", sinks));
-            Policies out;
-            out.selection = std::make_unique<ClusterKv>(
-                ClusterKv::Settings{.budget = p.budget("budget"),
-                                    .sinks_count = p.choice("accounting") == "accuracy",
-                                    .sinks = p.integer("sinks"),
-                                    .dense_layers = p.integer("dense_layers"),
-                                    .first_clusters = p.integer("nlist"),
-                                    .cluster_tokens = p.integer("cluster_tokens"),
-                                    .iterations = p.integer("iterations"),
-                                    .window = p.integer("window"),
-                                    .window_clusters = p.integer("window_clusters")});
-            return out;
+            return Policies{.selection = std::make_unique<ClusterKv>(ClusterKv::Settings{
+                                .budget = p.budget("budget"),
+                                .sinks_count = p.choice("accounting") == "accuracy",
+                                .sinks = p.integer("sinks"),
+                                .dense_layers = p.integer("dense_layers"),
+                                .first_clusters = p.integer("nlist"),
+                                .cluster_tokens = p.integer("cluster_tokens"),
+                                .iterations = p.integer("iterations"),
+                                .window = p.integer("window"),
+                                .window_clusters = p.integer("window_clusters")})};
           },
       .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}},
       .compared_as = {{"window", ""}}};

@@ -211,18 +211,16 @@ MethodInfo infllm() {
             if (local == 0 || p.integer("topk") == 0)
               check_room("infllm", p.budget("budget"), window,
                          fmt::format("a window of {}", window));
-            Policies out;
-            out.selection =
-                std::make_unique<InfLlm>(InfLlm::Settings{.budget = p.budget("budget"),
-                                                          .sinks = p.integer("init"),
-                                                          .block = p.integer("block"),
-                                                          .local = p.integer("local"),
-                                                          .topk = p.integer("topk"),
-                                                          .representatives = p.integer("repr"),
-                                                          .rows = p.integer("exc"),
-                                                          .chunk = p.integer("chunk"),
-                                                          .by_head = p.flag("perhead")});
-            return out;
+            return Policies{.selection = std::make_unique<InfLlm>(
+                                InfLlm::Settings{.budget = p.budget("budget"),
+                                                 .sinks = p.integer("init"),
+                                                 .block = p.integer("block"),
+                                                 .local = p.integer("local"),
+                                                 .topk = p.integer("topk"),
+                                                 .representatives = p.integer("repr"),
+                                                 .rows = p.integer("exc"),
+                                                 .chunk = p.integer("chunk"),
+                                                 .by_head = p.flag("perhead")})};
           },
       .placement = {{"placement", "host"}, {"cache_rule", "demand-lru"}, {"cache_tokens", "4096"}},
       .compared_as = {{"init", "sinks"}, {"chunk", ""}}};

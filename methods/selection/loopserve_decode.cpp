@@ -111,48 +111,47 @@ class LoopServeDecode : public SelectionPolicy {
 /// Algorithm 3).
 MethodInfo loopserve_decode() {
   using Kind = ParameterInfo::Kind;
-  return {.name = "loopserve-decode",
-          .summary =
-              "reads tokens that are selected repeatedly by the attention of the most recent "
-              "answer tokens",
-          .paper =
-              "Li et al., LoopServe: An Adaptive Dual-phase LLM Inference Acceleration System for "
-              "Multi-Turn Dialogues, 2025",
-          .budget_unit =
-              "tokens read per query head (per KV head with gran=kv_head) directly after a "
-              "selection, the observed ones included; up to n_d - 1 more until the next selection; "
-              "records count the tokens that at least one query head of a KV head reads",
-          .deviations =
-              "the complete cache is kept, because equation 7 selects from all of it; observed "
-              "tokens are always read (force_obs=false: only the current one); steps before the "
-              "16th token are dense, so short answers equal full attention (first=0 selects before "
-              "the first step, by the prompt's last tokens, as the printed trigger does for n_d = "
-              "16); gran=kv_head (one list per group, by its summed scores) is not in the paper; "
-              "with a method that evicts while decoding, each step after an eviction selects again",
-          .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
-                          "tokens read per query head or KV head"},
-                         {"n_d", Kind::kInteger, "16", "tokens",
-                          "observation window and interval between selections", 1, 4096},
-                         {"first", Kind::kInteger, "16", "tokens",
-                          "answer tokens before the first selection"},
-                         {"force_obs", Kind::kFlag, "true", "", "always read the observed tokens"},
-                         {"gran", Kind::kChoice, "query_head", "query_head|kv_head",
-                          "heads with separate selections"}},
-          .make = [](const Parameters& p) {
-            const Budget budget = p.budget("budget");
-            const int forced = p.flag("force_obs") ? p.integer("n_d") : 1;
-            if (!budget.is_ratio && budget.value <= forced) {
-              throw input_error(
-                  "loopserve-decode: found a budget of {} tokens, of which {} are always read, "
-                  "expected a larger budget",
-                  budget.value, forced);
-            }
-            Policies out;
-            out.selection = std::make_unique<LoopServeDecode>(
-                LoopServeDecode::Settings{budget, p.integer("n_d"), p.integer("first"),
-                                          p.flag("force_obs"), p.choice("gran") == "query_head"});
-            return out;
-          }};
+  return {
+      .name = "loopserve-decode",
+      .summary =
+          "reads tokens that are selected repeatedly by the attention of the most recent "
+          "answer tokens",
+      .paper =
+          "Li et al., LoopServe: An Adaptive Dual-phase LLM Inference Acceleration System for "
+          "Multi-Turn Dialogues, 2025",
+      .budget_unit =
+          "tokens read per query head (per KV head with gran=kv_head) directly after a "
+          "selection, the observed ones included; up to n_d - 1 more until the next selection; "
+          "records count the tokens that at least one query head of a KV head reads",
+      .deviations =
+          "the complete cache is kept, because equation 7 selects from all of it; observed "
+          "tokens are always read (force_obs=false: only the current one); steps before the "
+          "16th token are dense, so short answers equal full attention (first=0 selects before "
+          "the first step, by the prompt's last tokens, as the printed trigger does for n_d = "
+          "16); gran=kv_head (one list per group, by its summed scores) is not in the paper; "
+          "with a method that evicts while decoding, each step after an eviction selects again",
+      .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
+                      "tokens read per query head or KV head"},
+                     {"n_d", Kind::kInteger, "16", "tokens",
+                      "observation window and interval between selections", 1, 4096},
+                     {"first", Kind::kInteger, "16", "tokens",
+                      "answer tokens before the first selection"},
+                     {"force_obs", Kind::kFlag, "true", "", "always read the observed tokens"},
+                     {"gran", Kind::kChoice, "query_head", "query_head|kv_head",
+                      "heads with separate selections"}},
+      .make = [](const Parameters& p) {
+        const Budget budget = p.budget("budget");
+        const int forced = p.flag("force_obs") ? p.integer("n_d") : 1;
+        if (!budget.is_ratio && budget.value <= forced) {
+          throw input_error(
+              "loopserve-decode: found a budget of {} tokens, of which {} are always read, "
+              "expected a larger budget",
+              budget.value, forced);
+        }
+        return Policies{.selection = std::make_unique<LoopServeDecode>(LoopServeDecode::Settings{
+                            budget, p.integer("n_d"), p.integer("first"), p.flag("force_obs"),
+                            p.choice("gran") == "query_head"})};
+      }};
 }
 
 }  // namespace turnbench

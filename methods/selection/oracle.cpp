@@ -113,14 +113,12 @@ MethodInfo oracle() {
       .make = [](const Parameters& p) {
         check_room("oracle", p.budget("budget"), p.integer("sinks"),
                    fmt::format("{} sinks", p.integer("sinks")));
-        Policies out;
-        out.selection = std::make_unique<Oracle>(
-            Oracle::Settings{.budget = p.budget("budget"),
-                             .sinks = p.integer("sinks"),
-                             .local = p.number("local"),
-                             .over_candidates = p.choice("norm") == "candidates",
-                             .per_query_head = p.choice("gran") == "query_head"});
-        return out;
+        return Policies{.selection = std::make_unique<Oracle>(
+                            Oracle::Settings{.budget = p.budget("budget"),
+                                             .sinks = p.integer("sinks"),
+                                             .local = p.number("local"),
+                                             .over_candidates = p.choice("norm") == "candidates",
+                                             .per_query_head = p.choice("gran") == "query_head"})};
       }};
 }
 

@@ -218,15 +218,14 @@ MethodInfo pqcache() {
             }
             check_room("pqcache", p.budget("budget"), p.integer("sinks"),
                        fmt::format("{} sinks", p.integer("sinks")));
-            Policies out;
-            out.selection = std::make_unique<PqCache>(PqCache::Settings{
-                .budget = p.budget("budget"),
-                .sinks = p.integer("sinks"),
-                .local = p.number("local"),
-                .codes = {p.integer("m"), p.integer("b"), p.integer("max_iter")},
-                .costs = costs ? std::optional(ClusterCosts::load(*costs)) : std::nullopt,
-                .later_turns = parse_later_turns(p.choice("mt"))});
-            return out;
+            return Policies{
+                .selection = std::make_unique<PqCache>(PqCache::Settings{
+                    .budget = p.budget("budget"),
+                    .sinks = p.integer("sinks"),
+                    .local = p.number("local"),
+                    .codes = {p.integer("m"), p.integer("b"), p.integer("max_iter")},
+                    .costs = costs ? std::optional(ClusterCosts::load(*costs)) : std::nullopt,
+                    .later_turns = parse_later_turns(p.choice("mt"))})};
           },
       .placement = {{"placement", "host"},
                     {"cache_tokens", "4096"},

@@ -204,17 +204,15 @@ MethodInfo round() {
             "its time to the first token"}},
       .make =
           [](const Parameters& p) {
-            Policies out;
-            out.selection = std::make_unique<RoundAttention>(RoundAttention::Settings{
-                .turn = {.choice = {parse_round_rule(p.choice("strategy")), p.number("threshold"),
-                                    p.number("share")},
-                         .by_token = p.choice("granularity") == "token",
-                         .drop_after = p.integer("drop_after"),
-                         .cold = p.flag("cold")},
-                .lower = p.integer("lw"),
-                .last_row = p.choice("question") == "last",
-                .overlaps = p.flag("overlap")});
-            return out;
+            return Policies{.selection = std::make_unique<RoundAttention>(RoundAttention::Settings{
+                                .turn = {.choice = {parse_round_rule(p.choice("strategy")),
+                                                    p.number("threshold"), p.number("share")},
+                                         .by_token = p.choice("granularity") == "token",
+                                         .drop_after = p.integer("drop_after"),
+                                         .cold = p.flag("cold")},
+                                .lower = p.integer("lw"),
+                                .last_row = p.choice("question") == "last",
+                                .overlaps = p.flag("overlap")})};
           },
       .placement = {{"placement", "host"}},
       .compared_as = {{"lw", "dense_layers"}},

@@ -196,16 +196,14 @@ MethodInfo shadowkv() {
             const int chunk = p.integer("chunk");
             check_room("shadowkv", p.budget("budget"), chunk - 1,
                        fmt::format("chunks of {} tokens", chunk));
-            Policies out;
-            out.selection = std::make_unique<ShadowKv>(
-                ShadowKv::Settings{.budget = p.budget("budget"),
-                                   .chunk = p.integer("chunk"),
-                                   .rank = p.integer("rank"),
-                                   .local = p.integer("local_chunks"),
-                                   .outliers = p.integer("outliers"),
-                                   .offloads = p.choice("class") == "offload",
-                                   .rebuild = p.flag("rebuild")});
-            return out;
+            return Policies{.selection = std::make_unique<ShadowKv>(
+                                ShadowKv::Settings{.budget = p.budget("budget"),
+                                                   .chunk = p.integer("chunk"),
+                                                   .rank = p.integer("rank"),
+                                                   .local = p.integer("local_chunks"),
+                                                   .outliers = p.integer("outliers"),
+                                                   .offloads = p.choice("class") == "offload",
+                                                   .rebuild = p.flag("rebuild")})};
           },
       .placement = {{"placement", "host"}, {"cache_block", "8"}, {"cache_rule", "previous"}}};
 }

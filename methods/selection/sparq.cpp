@@ -196,17 +196,15 @@ MethodInfo sparq() {
         const std::string& mean = p.choice("mean_v");
         check_room("sparq", p.budget("budget"), p.integer("sinks"),
                    fmt::format("{} sinks", p.integer("sinks")));
-        Policies out;
-        out.selection =
-            std::make_unique<SparQ>(SparQ::Settings{.budget = p.budget("budget"),
-                                                    .sinks = p.integer("sinks"),
-                                                    .local = p.number("local"),
-                                                    .dims = p.integer("r"),
-                                                    .of_softmax = p.choice("agg") == "softmax",
-                                                    .mean = mean == "on"    ? Mean::kOn
-                                                            : mean == "off" ? Mean::kOff
-                                                                            : Mean::kAuto});
-        return out;
+        return Policies{.selection = std::make_unique<SparQ>(
+                            SparQ::Settings{.budget = p.budget("budget"),
+                                            .sinks = p.integer("sinks"),
+                                            .local = p.number("local"),
+                                            .dims = p.integer("r"),
+                                            .of_softmax = p.choice("agg") == "softmax",
+                                            .mean = mean == "on"    ? Mean::kOn
+                                                    : mean == "off" ? Mean::kOff
+                                                                    : Mean::kAuto})};
       }};
 }
 

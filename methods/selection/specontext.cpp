@@ -221,9 +221,7 @@ MethodInfo specontext() {
             s.head.previous_features = p.choice("feat") == "prev";
             s.head.longest = p.integer("n_max");
             s.head.original = p.integer("n_orig");
-            Policies out;
-            out.selection = std::make_unique<SpeContext>(std::move(s));
-            return out;
+            return Policies{.selection = std::make_unique<SpeContext>(std::move(s))};
           },
       .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}}};
 }

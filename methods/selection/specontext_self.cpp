@@ -158,42 +158,41 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
 /// tokens that this layer and all deeper ones read.
 MethodInfo specontext_self() {
   using Kind = ParameterInfo::Kind;
-  return {.name = "specontext-self",
-          .summary = "reads, in all upper layers, tokens that the attention of one layer selects",
-          .paper =
-              "none: a variant of Xu et al., SpeContext: Enabling Efficient Long-context Reasoning "
-              "with Speculative Context Sparsity in LLMs, 2025, without a retrieval head",
-          .budget_unit =
-              "tokens read per KV head and step in layer d and the upper layers, the current token "
-              "and generated ones included",
-          .deviations =
-              "not SpeContext, where a retrieval head selects tokens before the first layer; for "
-              "models without such a head; SpeContext's sharing of tokens between layers, its "
-              "budget and its transfer of changed tokens only; the choice of layer d, whose "
-              "selection the upper layers read, is this project's; layers up to d stay on the "
-              "device; with an eviction, a layer reads the selected tokens that it has kept; ties "
-              "go to the earlier token",
-          .parameters = {{"budget", Kind::kBudget, "2048", "tokens or share",
-                          "tokens read per step in layer d and the upper layers"},
-                         {"d", Kind::kInteger, "-1", "layer",
-                          "layer that selects; layers before it read everything; -1: a quarter of "
-                          "the layers, rounded up",
-                          -1},
-                         {"level", Kind::kChoice, "head", "head|batch",
-                          "separate tokens per KV head, or the same for all"},
-                         sinks_parameter()},
-          .make =
-              [](const Parameters& p) {
-                Policies out;
-                out.selection = std::make_unique<SpeContextSelf>(
-                    SpeContextSelf::Settings{.budget = p.budget("budget"),
-                                             .sinks = sinks_of_steps("specontext-self", p),
-                                             .layer = p.integer("d"),
-                                             .batch = p.choice("level") == "batch"});
-                return out;
-              },
-          .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}},
-          .compared_as = {{"d", "dense_layers"}}};
+  return {
+      .name = "specontext-self",
+      .summary = "reads, in all upper layers, tokens that the attention of one layer selects",
+      .paper =
+          "none: a variant of Xu et al., SpeContext: Enabling Efficient Long-context Reasoning "
+          "with Speculative Context Sparsity in LLMs, 2025, without a retrieval head",
+      .budget_unit =
+          "tokens read per KV head and step in layer d and the upper layers, the current token "
+          "and generated ones included",
+      .deviations =
+          "not SpeContext, where a retrieval head selects tokens before the first layer; for "
+          "models without such a head; SpeContext's sharing of tokens between layers, its "
+          "budget and its transfer of changed tokens only; the choice of layer d, whose "
+          "selection the upper layers read, is this project's; layers up to d stay on the "
+          "device; with an eviction, a layer reads the selected tokens that it has kept; ties "
+          "go to the earlier token",
+      .parameters = {{"budget", Kind::kBudget, "2048", "tokens or share",
+                      "tokens read per step in layer d and the upper layers"},
+                     {"d", Kind::kInteger, "-1", "layer",
+                      "layer that selects; layers before it read everything; -1: a quarter of "
+                      "the layers, rounded up",
+                      -1},
+                     {"level", Kind::kChoice, "head", "head|batch",
+                      "separate tokens per KV head, or the same for all"},
+                     sinks_parameter()},
+      .make =
+          [](const Parameters& p) {
+            return Policies{.selection = std::make_unique<SpeContextSelf>(SpeContextSelf::Settings{
+                                .budget = p.budget("budget"),
+                                .sinks = sinks_of_steps("specontext-self", p),
+                                .layer = p.integer("d"),
+                                .batch = p.choice("level") == "batch"})};
+          },
+      .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}},
+      .compared_as = {{"d", "dense_layers"}}};
 }
 
 }  // namespace turnbench

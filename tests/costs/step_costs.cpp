@@ -39,15 +39,18 @@ Cost mean_of(const emulation::Counters& c) {
           .seconds = c.seconds() / kSteps};
 }
 
-Cost cost_with(int layers, const std::string& method) {
+Cost cost_with(int layers, const std::string& method, std::size_t sequences) {
   SmallModel small(layers);
-  Conversation talk(small.engine, Method::parse(method).make());
-  talk.turn(made_up_tokens(kPrompt, 1));
+  std::vector<Conversation> talks;
+  for (std::size_t i = 0; i < sequences; ++i) {
+    talks.emplace_back(small.engine, Method::parse(method).make());
+    talks.back().turn(made_up_tokens(kPrompt, 2 * i + 1));
+  }
   const std::vector<int> answer = made_up_tokens(kBefore + kSteps, 2);
   emulation::Counters before;
   for (int step = 0; step < kBefore + kSteps; ++step) {
     if (step == kBefore) before = emulation::counters();
-    talk.answer(answer[static_cast<std::size_t>(step)]);
+    answer_together(small.engine, talks, answer[static_cast<std::size_t>(step)]);
   }
   return mean_of(emulation::counters() - before);
 }
@@ -65,8 +68,8 @@ std::string line_of(const std::string& name, const Cost& c) {
 
 }  // namespace
 
-StepCost step_cost(const std::string& method) {
-  const Cost two = cost_with(2, method), three = cost_with(3, method);
+StepCost step_cost(const std::string& method, std::size_t sequences) {
+  const Cost two = cost_with(2, method, sequences), three = cost_with(3, method, sequences);
   StepCost out{{}, three};
   for (const auto& [name, value] : kCosts) out.layer.*value = three.*value - two.*value;
   return out;

@@ -34,7 +34,7 @@ struct StepCost {
 
 /// Decode steps of a small model behind a prompt of 160 tokens, when graphs and memory are there.
 /// The layer's cost is the difference of the model and that of its first two layers.
-StepCost step_cost(const std::string& method);
+StepCost step_cost(const std::string& method, std::size_t sequences = 1);
 
 /// What a layer should take at most: kernels and nodes of graphs, copies, waits.
 struct Target {

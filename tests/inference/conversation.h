@@ -116,16 +116,23 @@ class Conversation {
 
   /// Feeds one token of an answer.
   Logits answer(int token, bool evict = true) {
+    const DialogueView dialogue = begin_answer_token(token);
+    const Pass pass = decode_pass(token, dialogue, evict);
+    return engine_->forward({&pass, 1})[0];
+  }
+
+  DialogueView begin_answer_token(int token) {
     tokens_.assign(sequence.tokens.begin(), sequence.tokens.end());
     tokens_.push_back(token);
-    const DialogueView dialogue = view();
-    const Pass pass{.sequence = &sequence,
-                    .tokens = {&token, 1},
-                    .kind = Pass::Kind::kDecode,
-                    .dialogue = &dialogue,
-                    .evict = evict,
-                    .observer = observer};
-    return engine_->forward({&pass, 1})[0];
+    return view();
+  }
+  Pass decode_pass(const int& token, const DialogueView& dialogue, bool evict = true) {
+    return {.sequence = &sequence,
+            .tokens = {&token, 1},
+            .kind = Pass::Kind::kDecode,
+            .dialogue = &dialogue,
+            .evict = evict,
+            .observer = observer};
   }
 
   /// Labels what is new (the last answer, a context, a question, a cue) and returns the view of it.
@@ -161,6 +168,17 @@ class Conversation {
   std::vector<Span> spans;
   LayerObserver* observer = nullptr;  ///< of answers
 };
+
+/// Feeds the same token to the answers of several dialogues, as one batch.
+inline std::vector<Logits> answer_together(Engine& engine, std::span<Conversation> talks,
+                                           int token) {
+  std::vector<DialogueView> dialogues;
+  for (Conversation& talk : talks) dialogues.push_back(talk.begin_answer_token(token));
+  std::vector<Pass> passes;
+  for (std::size_t i = 0; i < talks.size(); ++i)
+    passes.push_back(talks[i].decode_pass(token, dialogues[i]));
+  return engine.forward(passes);
+}
 
 /// Cached tokens of every set, layer by layer.
 inline std::vector<std::vector<int>> kept_sizes(const Sequence& s) {

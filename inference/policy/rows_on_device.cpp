@@ -1,4 +1,4 @@
-#include "methods/parts/rows_on_device.h"
+#include "inference/policy/rows_on_device.h"
 
 #include <vector>
 

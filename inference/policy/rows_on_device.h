@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "inference/policy/policy.h"
+#include "inference/policy/layer_view.h"
 
 namespace turnbench {
 
