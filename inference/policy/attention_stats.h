@@ -53,7 +53,7 @@ struct HeadScores {
   }
 };
 
-/// How attention probabilities are summed over rows.  With `gumbel` or a temperature, the
+/// Rule for the sum of attention probabilities over rows.  With `gumbel` or a temperature, the
 /// probabilities are softmax((logit + g) / temperature) with g drawn from Gumbel(0, 1) (Adnan et
 /// al., Keyformer, 2024).
 struct ColumnRule {
@@ -103,12 +103,13 @@ class AttentionStats {
                  std::span<const KvHeadCache> sets, QueryRows pass, const QueryTail* tail,
                  ColumnMasses* columns = nullptr, std::uint64_t noise_seed = 0);
 
-  /// New statistics of the same rows over other KV sets of the layer, without column masses of
-  /// earlier passes.  `sets` must outlive them.
+  /// The statistics of the same rows over other KV sets of the layer, without column masses of
+  /// earlier passes.  `sets` must outlive the result.
   AttentionStats for_sets(std::span<const KvHeadCache> sets) const;
 
-  /// Sets the log-sum-exp of this pass's rows, [rows, heads], if their attention was dense, to
-  /// avoid recomputing it for column masses.  It must outlive this object.
+  /// Sets the log-sum-exp of this pass's rows, [rows, heads], so that column masses need not
+  /// compute it again.  Allowed only if the attention of the rows was dense.  `lse` must outlive
+  /// this object.
   void set_log_sum_exp(MatrixView<const float> lse) { lse_ = lse; }
 
   /// For each query head and slot, the sum of the probabilities of the last `rows` query rows, or
@@ -121,7 +122,8 @@ class AttentionStats {
   /// For each query head and slot, the sum of the probabilities of all rows of this pass and of the
   /// earlier passes in `columns`.  O(slots) memory.  Rows are added one by one in order, so the
   /// result does not depend on the split into passes.
-  /// @throws Error (runtime) if rows of earlier passes would see keys of this pass (`causal_rows`).
+  /// @throws Error (runtime) if rows of earlier passes would attend to keys of this pass
+  /// (`causal_rows`).
   const ColumnMass& column_mass(const ColumnRule& rule = {});
 
   /// The queries of rows [first, first + rows) of this pass and one query head, after RoPE:
@@ -156,7 +158,7 @@ class AttentionStats {
   MatrixView<const float> queries_of(int head) const;  ///< [rows of the pass, head_dim]
   /// Copies sets to the backend's memory unless the backend can read them.
   void make_readable();
-  /// Consecutive rows of this pass, and the last position that each of them sees.
+  /// Consecutive rows of this pass, and the last position to which each of them attends.
   struct MassRows {
     int first = 0, count = 0;
     const std::int32_t* positions = nullptr;

@@ -8,14 +8,15 @@
 
 namespace turnbench {
 
-/// Decides how the rows of the cache are stored: what is written for a token, what attention and
-/// policies read back, and how many bytes that takes.  A row is a key, a value or a pre-RoPE key of
-/// one token in one KV head.
+/// Encoding of the rows of the cache: defines the stored bytes, their number, and the elements that
+/// attention and policies read.  A row is a key, a value or a pre-RoPE key of one token in one KV
+/// head.
 ///
-/// A row is encoded once, when its token enters the cache, and everything reads the decoded row
-/// from then on, including the rows of the same prefill pass.  Evictions, forks and transfers copy
-/// encoded rows.  A row must not depend on others, so that results do not depend on the split into
-/// passes, and any tokens can leave.  Several threads call a codec at once.
+/// A row is encoded once, when its token enters the cache.  From then on, all computations read the
+/// decoded row, including the attention of the same prefill pass.  Evictions, forks and transfers
+/// copy encoded rows.  The bytes of a row must not depend on other rows, because results must not
+/// depend on the split into passes, and because any token can be evicted.  Several threads call a
+/// codec at the same time.
 class CacheCodec {
  public:
   virtual ~CacheCodec() = default;
@@ -26,7 +27,8 @@ class CacheCodec {
   /// same bytes.
   virtual void encode(KvRow kind, std::span<const float> row, std::span<std::byte> out) const = 0;
   /// bytes: [row_bytes], at any alignment; out: [head_dim].  Kernels read these elements rounded to
-  /// the KV dtype.  Any bytes must be accepted: the slots of a working set may have none yet.
+  /// the KV dtype.  Any bytes must be accepted: slots of a working set may not have been written
+  /// yet.
   virtual void decode(KvRow kind, std::span<const std::byte> bytes, std::span<float> out) const = 0;
 };
 

@@ -9,10 +9,11 @@
 namespace turnbench {
 
 /// The slots to keep in a layer: [lists][slots].  No lists: all slots are kept.  There is one list
-/// per set of the LayerView, or one per query head, which then gets its own set; list i refers to
-/// set i * sets / lists.  Slots ascend strictly and are below the set's size.  Lists have equal
-/// lengths unless `keeps_unequal_sets()`; they must be equal if positions shift.  The engine checks
-/// these rules, and those of Selection and HeadPattern (policy_checks.h).
+/// per set of the LayerView, or one list per query head; each query head then gets its own set.
+/// List i contains slots of set i * sets / lists.  Slots ascend strictly and are below the set's
+/// size.  Lists have equal lengths unless `keeps_unequal_sets()`; if positions shift, their lengths
+/// must be equal.  The engine checks these rules, and those of Selection and HeadPattern
+/// (policy_checks.h).
 struct KeepSets {
   std::vector<std::vector<std::int32_t>> slots;
   bool keep_all() const { return slots.empty(); }
@@ -27,7 +28,8 @@ class EvictionPolicy {
   /// The number of recent query rows whose `window_mass` this policy uses: rows of the turn's
   /// prompt, and of its answer if the policy evicts while decoding.
   virtual int window() const { return 0; }
-  /// The column masses over all rows of the prompt that `after_prefill` uses.
+  /// The rules of the column masses that `after_prefill` uses.  They sum over all rows of the
+  /// prompt.
   virtual std::vector<ColumnRule> columns() const { return {}; }
   /// True if kept tokens are renumbered to positions 0, 1, ...  The engine then stores pre-RoPE
   /// keys, and all sets of all layers must keep equally many tokens.

@@ -74,7 +74,7 @@ struct LayerView {
   }
 };
 
-/// The size of a layer at the end of a prompt, as known before the prompt is computed.
+/// The size of a layer at the end of a prompt; it is known before the prompt is computed.
 struct PromptSize {
   ModelShape shape;
   DType dtype = DType::kF32;  ///< of keys and values
@@ -93,8 +93,8 @@ PromptSize prompt_size(const LayerView& view);
 
 /// The number of tokens in the layer's largest set.
 std::int32_t longest_set(const LayerView& view);
-/// Pinned ranges for a set of `tokens` tokens: the first `sinks` tokens, and the local window.
-/// window: the first slot of the window, which extends to the last token.
+/// Pinned ranges of a set with `tokens` tokens: the first `sinks` tokens, and the local window from
+/// slot `window` to the last token.
 std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens);
 
 }  // namespace turnbench

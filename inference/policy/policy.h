@@ -13,7 +13,7 @@
 
 namespace turnbench {
 
-/// What a selection policy needs on the device for a layer at the end of a prompt.
+/// The needs of a selection policy on the device, for a layer at the end of a prompt.
 inline DeviceNeeds demand_at(const SelectionPolicy& selection, const LayerView& view) {
   return selection.demand(prompt_size(view), &view);
 }
@@ -28,14 +28,15 @@ struct Placement {
 };
 
 /// The options of a layer's working set.  sets: KV sets of the layer; longest: tokens of the
-/// largest one.  Capacities are clamped to what a step can use; an answer that needs more gets a
-/// new working set.
-/// @throws Error (input) if the placement's device cache is too small for what a step loads under
-/// its rule.
+/// largest one.  Capacities are clamped to the tokens that a step can use; an answer that needs
+/// more tokens gets a new working set.
+/// @throws Error (input) if the placement's device cache is too small for the tokens that a step
+/// loads under the cache rule.
 Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,
                                        int sets, std::int32_t longest);
 
-/// The policies of a method, each of which may be null, and the placement of its cache.
+/// The policies and the codec of a method, each of which may be null, and the placement of its
+/// cache.
 struct Policies {
   std::unique_ptr<PrefillPolicy> prefill = {};
   std::unique_ptr<EvictionPolicy> eviction = {};
@@ -83,7 +84,8 @@ struct Policies {
     if (const PromptSelection* prompts = prompt_selection()) return prompts->reuses_cached_prompt();
     return !prefill || prefill->reuses_cached_prompt();
   }
-  /// Only the policies that affect the prefill.  A codec does: later rows read what it stored.
+  /// Only the parts that affect the prefill.  A codec is one of them, because later rows read the
+  /// rows that it encoded.
   Policies prefill_part() const {
     Policies out;
     if (prefill) out.prefill = prefill->clone();

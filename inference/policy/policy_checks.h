@@ -8,14 +8,14 @@
 
 namespace turnbench {
 
-// Refuses policies that are incompatible: before a run if the settings show it, else during the
-// run.
+// Checks that refuse incompatible policies: before a run if the settings show the conflict,
+// otherwise during the run.
 /// @throws Error (input) if steps rebuild keys and the cache rule is not kPrevious: other rules
 /// discard rebuilt keys.
 void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
                       const std::string& method);
-/// @throws Error (input) if the selection is incompatible with the eviction: it needs equally many
-/// tokens in all sets of a layer, or whole answers although the eviction also runs while decoding.
+/// @throws Error (input) if the selection is incompatible with the eviction.  The selection may
+/// need equally many tokens in all sets of a layer, or answers from which no token is evicted.
 void check_eviction(const Policies& policies, bool evicts_in_answers);
 /// @throws Error (input) if there is a codec and the selection writes keys itself (KeyRebuilder).
 void check_codec(const Policies& policies);

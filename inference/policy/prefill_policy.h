@@ -20,8 +20,8 @@ class PrefillPolicy {
   /// True if a turn's prefill recomputes the previous answer although its tokens are cached.
   virtual bool recomputes_answer() const { return false; }
   /// Returns one pattern per query head, or none for dense attention.  Columns and offsets ascend
-  /// strictly, from 0 to at most the position of the pass's last row.  kBlocks has one list of
-  /// ascending blocks of the BlockGrid for every `block_rows` rows.
+  /// strictly, from 0 to at most the position of the pass's last row.  A pattern of kind kBlocks
+  /// has one list of ascending blocks of the BlockGrid for every `block_rows` rows.
   virtual std::vector<HeadPattern> plan(const LayerView& view) = 0;
 };
 

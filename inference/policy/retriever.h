@@ -23,7 +23,7 @@ struct RetrieverPass {
   const ModelConfig& config;
   DType weight_dtype, key_dtype;  ///< of the model's weights, and of cached keys
   std::span<const int> tokens;    ///< of the sequence, up to the end of the pass
-  int rows = 0;                   ///< of the pass: the last of these tokens
+  int rows = 0;                   ///< of the pass, which are the last of these tokens
   Backend& backend;               ///< the backend of the model's first layer
   const WeightMatrix& embedding;  ///< of the model's tokens, [vocab, hidden], on this backend
   LayerMemo& resources;  ///< of the engine: data that the retrievers of its sequences share
@@ -34,7 +34,8 @@ struct RetrieverPass {
 
 /// An auxiliary (draft) model that scores all tokens of a sequence once per decode step, before
 /// layer 0.  It processes every token, optionally with hidden states of the model (`reads_layer`),
-/// and stores one key per token.  A shared prefill also runs the retrievers of its forks.
+/// and stores one key per token.  A shared prefill also runs the retrievers of the sequences that
+/// continue from it.
 class Retriever {
  public:
   virtual ~Retriever() = default;
@@ -50,9 +51,9 @@ class Retriever {
   /// the backend's memory.
   virtual void enter_layer(const RetrieverPass&, int /*layer*/, MatrixView<const float>) {}
   /// Scores of all tokens for the step of the last token; the step reads the tokens with the
-  /// highest scores.  Returns [lists, tokens] in the pass's scratch.  lists: the model's KV heads,
-  /// each with its own scores, or 1 for all heads together.  Called between `begin_pass` and the
-  /// first layer.
+  /// highest scores.  Returns [lists, tokens] in the pass's scratch.  lists: the number of the
+  /// model's KV heads, for separate scores of each head, or 1, for common scores of all heads.
+  /// Called between `begin_pass` and the first layer.
   virtual MatrixView<const float> weights(const RetrieverPass& pass, int lists) = 0;
   /// Removes all tokens from index `tokens` on.
   virtual void truncate(std::int32_t tokens) = 0;

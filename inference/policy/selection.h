@@ -16,7 +16,7 @@ struct Blend {
 
 /// The slots that attention of a layer reads: [lists][slots].  No lists: all slots are read.  Lists
 /// and slots are as in KeepSets.  The last slot of every list must be the slot of the last query
-/// row; in a decode step, this is the current token, which has the last slot of its set.
+/// row.  In a decode step, this is the slot of the current token, the last slot of its set.
 struct Selection {
   std::vector<std::vector<std::int32_t>> slots;
   Blend blend = {};

@@ -25,7 +25,7 @@ const Capability* capability(const SelectionPolicy* policy) {
   return dynamic_cast<const Capability*>(policy);
 }
 
-/// Selects during the prefill, too (infllm, round).  Slots equal positions, so nothing may be
+/// Also selects during the prefill (infllm, round).  Slots must equal positions, so no token may be
 /// evicted.  Sequences that share such a prefill continue with clones of its policy.
 class PromptSelection {
  public:
@@ -47,8 +47,8 @@ class PromptSelection {
   /// each layer before each block.  view: of the pass, from the block's first row on.
   virtual int query_block_rows(const LayerView& view) { return view.rows; }
   /// Called after the attention of a query block with the view that `select` received.  If the
-  /// device has only the pinned tokens, the sets of the view are those on the device.  lse:
-  /// log-sum-exp over all keys that the rows read, [rows, heads].
+  /// device has only the pinned tokens, the view contains the sets on the device.  lse: log-sum-exp
+  /// over all keys that the rows read, [rows, heads].
   virtual void after_attention(const LayerView&, MatrixView<const float> /*lse*/) {}
 };
 
@@ -77,25 +77,26 @@ class StepRetrieval {
 class SelectsAhead {
  public:
   virtual ~SelectsAhead() = default;
-  /// Index of the layer whose selection all layers after it reuse; -1: decided before layer 0;
-  /// nullopt: every layer selects for itself.  `select` of upper layers reads neither queries nor
-  /// keys.  Their selections are prefetched, and the transfers of offloaded layers start, as soon
-  /// as this layer has selected.
+  /// Index of the layer that selects; all later layers reuse its selection.  -1: the selection is
+  /// made before layer 0; nullopt: every layer selects for itself.  `select` of upper layers reads
+  /// neither queries nor keys.  Their selections are prefetched, and the transfers of offloaded
+  /// layers start, as soon as this layer has selected.
   virtual std::optional<int> deciding_layer(const ModelShape&) const = 0;
 };
 
-/// Offloads layers during decoding that `demand` kept on the device at first (specontext).
+/// Offloads layers while decoding, although `demand` kept them on the device at first (specontext).
 class OffloadsDuringDecode {
  public:
   virtual ~OffloadsDuringDecode() = default;
-  /// Called before each step; `size.tokens` excludes the step's token.  Unless the result needs
-  /// everything, the layer is offloaded; the tokens that the previous step read stay on the device.
+  /// Called before each step; `size.tokens` excludes the step's token.  The layer is offloaded
+  /// unless `everything` is set in the result; the tokens that the previous step read stay on the
+  /// device.
   virtual DeviceNeeds demand_while_decoding(const PromptSize& size) const = 0;
   /// True if layers may be offloaded during decoding.
   virtual bool may_offload() const { return true; }
 };
 
-/// Tokens that a step reads and whose keys must be rebuilt.
+/// Tokens of a step whose keys must be rebuilt.
 struct MissingKeys {
   std::span<KvHeadCache> sets;  ///< working sets of the layer, in the backend's memory
   /// From slots of the view's sets (`host`) to slots of the working sets (`device`).

@@ -28,20 +28,20 @@ struct SelectionTraits {
   /// Prefill and decode steps read only the pinned tokens.  Offloaded tokens are transferred when
   /// the pinned set changes: for all layers at once, or layer by layer (`loads_by_layer`).
   bool reads_pinned_only = false, loads_by_layer = false;
-  /// If not 0: relative distances are clamped to this value (as in InfLLM) where `select` returns
+  /// If not 0: relative distances are clamped to this value (as in InfLLM) if `select` returns
   /// lists.  Requires `pre_rope_keys`.
   int max_distance = 0;
 };
 
-/// Decides which cached tokens decode attention reads.  Nothing is evicted.  Methods that do more
-/// also implement interfaces of selection_capabilities.h.
+/// Decides which cached tokens decode attention reads.  Nothing is evicted.  Methods with further
+/// needs also implement interfaces of selection_capabilities.h.
 class SelectionPolicy {
  public:
   virtual ~SelectionPolicy() = default;
   virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
   virtual SelectionTraits traits() const { return {}; }
-  /// What the decode steps of a turn need of a layer on the device.  known: the layer at the end of
-  /// the prompt, after `after_prefill`; null for memory estimates, which are upper bounds.
+  /// The needs of a turn's decode steps on the device, for one layer.  known: the layer at the end
+  /// of the prompt, after `after_prefill`; null for memory estimates, which are upper bounds.
   virtual DeviceNeeds demand(const PromptSize& prompt, const LayerView* known) const;
   /// The pinned tokens of a set of `tokens` tokens: they stay on the device from the end of the
   /// prompt on.  Ascending, disjoint ranges; the last one ends with the newest token.
