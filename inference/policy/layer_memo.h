@@ -8,8 +8,8 @@
 
 namespace turnbench {
 
-/// Cache of computations on the cached tokens of a layer at the end of a prompt, shared by methods
-/// with the same key.  Results have shared ownership.
+/// Cache of computations on the cached tokens of a layer at the end of a prompt, shared by all
+/// methods that request it under the same key.  Results have shared ownership.
 class LayerMemo {
  public:
   /// The result of `build()`, a T.  `build` is called only for the first request with this `key`,

@@ -73,14 +73,15 @@ class StepRetrieval {
   virtual void begin_step(const StepView&) {}
 };
 
-/// Reuses the selection of one layer in all upper layers (specontext, specontext-self).
+/// Reuses one selection in all upper layers.  It is made by one layer (specontext-self) or before
+/// layer 0 (specontext).
 class SelectsAhead {
  public:
   virtual ~SelectsAhead() = default;
   /// Index of the layer that selects; all later layers reuse its selection.  -1: the selection is
   /// made before layer 0; nullopt: every layer selects for itself.  `select` of upper layers reads
-  /// neither queries nor keys.  Their selections are prefetched, and the transfers of offloaded
-  /// layers start, as soon as this layer has selected.
+  /// neither queries nor keys.  For offloaded upper layers, the engine calls it and starts the
+  /// transfers as soon as this layer has selected.
   virtual std::optional<int> deciding_layer(const ModelShape&) const = 0;
 };
 
