@@ -59,7 +59,14 @@ std::string_view kind_name(ActionOption::Kind kind) {
 OrderedJson to_json(const MethodAction& action) {
   OrderedJson out = {
       {"name", action.name}, {"summary", action.summary}, {"options", OrderedJson::array()}};
-  for (const ActionOption& option : action.options) {
+  std::vector<ActionOption> options = {
+      {.name = "model", .required = true, .description = "the model, as in every command"}};
+  if (action.reads_dialogues) {
+    options.push_back(
+        {.name = "dataset", .required = true, .description = "the dataset, see list datasets"});
+  }
+  options.insert(options.end(), action.options.begin(), action.options.end());
+  for (const ActionOption& option : options) {
     OrderedJson one = {{"name", option_text(option.name)},
                        {"kind", kind_name(option.kind)},
                        {"default", option.fallback},

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
@@ -53,6 +54,10 @@ struct GivenPrompt {
 
 /// The text of the prompt.
 std::string read_prompt(const GenerateOptions& o) {
+  if (!o.prompt.empty() && o.prompt != "-" && !std::filesystem::exists(o.prompt)) {
+    throw input_error("--prompt: found no file {}, expected one, or - for text on stdin",
+                      printable(o.prompt));
+  }
   std::string out = read_utf8_input(o.prompt);
   // A final line end in a file is not part of the message.
   if (o.chat && out.ends_with('\n')) out.pop_back();

@@ -402,6 +402,14 @@ void Method::require_useful_parts(const std::string& where) const {
 void Method::finish(std::string label, const std::string& where) {
   label_ = std::move(label);
   require_useful_parts(where);
+  // The order in which the parts are written has no effect, so it is not part of the method's name.
+  std::stable_sort(parts_.begin(), parts_.end(), [&](const Part& a, const Part& b) {
+    const auto rank = [&](const Part& part) {
+      const Policies p = with_error_prefix(where, [&] { return part.info->make(part.parameters); });
+      return p.has_sparse_prefill() ? 0 : p.eviction ? 1 : p.selection ? 2 : p.codec ? 3 : 0;
+    };
+    return rank(a) < rank(b);
+  });
   std::string_view prefill, eviction, selection, codec;  // methods that supply these policies
   const auto decide = [&](std::string_view& by, std::string_view name, const char* what) {
     if (!by.empty()) {

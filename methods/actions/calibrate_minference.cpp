@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -56,7 +57,7 @@ ActionResult calibrate(ActionContext& context) {
       ++counts[fmt::format("{} ({}, {})", name_of(p.pattern.kind), p.pattern.vertical,
                            p.pattern.slash)];
       ++heads;
-      sum += p.score;
+      sum += outputs ? p.score : std::min(p.score, 1.0);  // a share, but for rounding
       if (!keep_types) p.pattern = as_vertical_slash(p.pattern);
     }
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
+#include <algorithm>
 #include <array>
 #include <set>
 #include <string>
@@ -25,17 +26,33 @@ constexpr int kFewIterations = 3, kManyIterations = 9;  // as in PQCache's offic
 // Lengths for which iterations are printed.
 constexpr std::array kShownLengths = {4096, 8192, 16384, 32768};
 
-/// The x that minimizes the squared error of a x = b.
+/// The x without negative elements that minimizes the squared error of a x = b: the best of the
+/// solutions on all sets of columns.
 std::vector<double> least_squares(const std::vector<std::vector<double>>& a,
                                   const std::vector<double>& b) {
-  Eigen::MatrixXd matrix(a.size(), a.front().size());
-  for (std::size_t r = 0; r < a.size(); ++r) {
-    for (std::size_t c = 0; c < a[r].size(); ++c)
-      matrix(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(c)) = a[r][c];
+  const auto rows = static_cast<Eigen::Index>(a.size()),
+             columns = static_cast<Eigen::Index>(a.front().size());
+  Eigen::MatrixXd matrix(rows, columns);
+  for (Eigen::Index r = 0; r < rows; ++r)
+    matrix.row(r) =
+        Eigen::Map<const Eigen::RowVectorXd>(a[static_cast<std::size_t>(r)].data(), columns);
+  const Eigen::Map<const Eigen::VectorXd> right(b.data(), rows);
+  Eigen::VectorXd best = Eigen::VectorXd::Zero(columns);
+  double least = right.squaredNorm();
+  for (unsigned set = 1; set < 1U << columns; ++set) {
+    std::vector<Eigen::Index> chosen;
+    for (Eigen::Index c = 0; c < columns; ++c) {
+      if ((set >> c & 1U) != 0) chosen.push_back(c);
+    }
+    const Eigen::MatrixXd part = matrix(Eigen::all, chosen);
+    const Eigen::VectorXd x = part.colPivHouseholderQr().solve(right);
+    const double error = (part * x - right).squaredNorm();
+    if (x.minCoeff() < 0 || error >= least) continue;
+    least = error;
+    best.setZero();
+    best(chosen) = x;
   }
-  const Eigen::Map<const Eigen::VectorXd> right(b.data(), static_cast<Eigen::Index>(b.size()));
-  const Eigen::VectorXd x = matrix.colPivHouseholderQr().solve(right);
-  return {x.begin(), x.end()};
+  return {best.begin(), best.end()};
 }
 
 double layer_prefill_seconds(Engine& engine, int tokens) {
@@ -89,6 +106,12 @@ ActionResult fit_costs(ActionContext& context) {
   const std::vector<int> lengths = context.numbers("tokens", 1 << bits);
   if (std::set(lengths.begin(), lengths.end()).size() < 3)
     throw input_error("--tokens: found \"{}\", expected at least three lengths", given);
+  const double positions = engine.model().config().longest_prompt();
+  if (const int longest = *std::max_element(lengths.begin(), lengths.end());
+      positions > 0 && longest > positions) {
+    throw input_error("--tokens: found {}, expected at most the model's {:.0f} positions", longest,
+                      positions);
+  }
   for (const int tokens : lengths) {
     const double s = tokens;
     for (int i = 0; i < context.integer("repeats"); ++i) {

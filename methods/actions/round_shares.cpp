@@ -39,9 +39,15 @@ RoundShares measure_round_shares(Engine& engine, const TokenizedDialogue& dialog
   Policies policies;
   policies.prefill = std::make_unique<RoundObserver>([&](const LayerView& view) {
     LayerSums sums(view);
-    out.question.push_back(round_shares(sums, {begin, answer}, rounds));
-    out.last.push_back(round_shares(sums, {answer - 1, answer}, rounds));
-    if (end > answer) out.answer.push_back(round_shares(sums, {answer, end}, rounds));
+    const auto shares_of = [&](PositionRange rows) {
+      std::vector<double> shares = round_shares(sums, rows, rounds);
+      if (shares.empty()) shares.assign(rounds.size(), 1 / static_cast<double>(rounds.size()));
+      return shares;
+    };
+    out.question.push_back(shares_of({begin, answer}));
+    out.last.push_back(shares_of({answer - 1, answer}));
+    if (round_shares(sums, {answer - 1, answer}, rounds).empty()) ++out.without_attention;
+    if (end > answer) out.answer.push_back(shares_of({answer, end}));
   });
   const DialogueView view{dialogue.tokens, dialogue.spans, dialogue.turn, 0, {}};
   const std::span<const int> tokens = dialogue.tokens;

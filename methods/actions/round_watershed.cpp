@@ -51,7 +51,9 @@ class LayerMeans {
 
 /// The results for a model, over all dialogues.
 struct MeasuredWatershed {
-  std::size_t dialogues = 0, left_out = 0;
+  std::size_t dialogues = 0, too_short = 0, too_long = 0;  ///< measured, and left out
+  /// Layers, summed over dialogues, without attention of the last token to earlier rounds.
+  std::size_t without_attention = 0;
   std::vector<double> question, last, answer;  ///< D(l) of all question tokens, of the last one;
                                                ///< KL(P_q || P_a) of each layer
   std::vector<DialogueShares> shares;          ///< if requested
@@ -65,13 +67,17 @@ MeasuredWatershed measure_watershed(ActionContext& context) {
   MeasuredWatershed out;
   LayerMeans question, last, answer;
   context.for_each_dialogue([&](const TokenizedDialogue& dialogue) {
-    if (earlier_rounds(dialogue.spans, dialogue.turn).size() < kLeastRounds ||
-        static_cast<double>(dialogue.tokens.size()) > most) {
-      ++out.left_out;
+    if (earlier_rounds(dialogue.spans, dialogue.turn).size() < kLeastRounds) {
+      ++out.too_short;
+      return;
+    }
+    if (static_cast<double>(dialogue.tokens.size()) > most) {
+      ++out.too_long;
       return;
     }
     ++out.dialogues;
     RoundShares shares = measure_round_shares(context.engine(), dialogue);
+    out.without_attention += shares.without_attention;
     question.add(layer_divergences(shares.question));
     last.add(layer_divergences(shares.last));
     if (!shares.answer.empty()) {
@@ -84,9 +90,10 @@ MeasuredWatershed measure_watershed(ActionContext& context) {
   });
   if (out.dialogues == 0) {
     throw input_error(
-        "{}: found no dialogue with {} rounds before its last question that fits into the model's "
-        "positions, expected one",
-        printable(context.option("dataset")), kLeastRounds);
+        "{}: found {} dialogues with fewer than {} turns and {} that exceed the model's positions, "
+        "expected one with {} turns or more that fits",
+        printable(context.option("dataset")), out.too_short, kLeastRounds + 1, out.too_long,
+        kLeastRounds + 1);
   }
   out.question = question.means();
   out.last = last.means();
@@ -114,7 +121,8 @@ OrderedJson watershed_json(const MeasuredWatershed& w, int layers,
                            const std::optional<PublishedValue>& published) {
   OrderedJson out = {{"layers", layers},
                      {"dialogues", w.dialogues},
-                     {"left_out", w.left_out},
+                     {"left_out", w.too_short + w.too_long},
+                     {"without_attention", w.without_attention},
                      {"divergence", {{"last", w.last}, {"all", w.question}}},
                      {"question_to_answer", w.answer},
                      {"watershed", OrderedJson::array()},
@@ -137,7 +145,8 @@ OrderedJson watershed_json(const MeasuredWatershed& w, int layers,
 std::string watershed_text(const MeasuredWatershed& w, int layers,
                            const std::optional<PublishedValue>& published) {
   std::string out = fmt::format("{} dialogues", w.dialogues);
-  if (w.left_out > 0) out += fmt::format(" ({} too short or too long)", w.left_out);
+  if (w.too_short + w.too_long > 0)
+    out += fmt::format(" (left out: {} too short, {} too long)", w.too_short, w.too_long);
   out += fmt::format("; nats\n\n{:>5} {:>14} {:>14} {:>14}\n", "layer", "D, last token",
                      "D, question", "KL to answer");
   for (std::size_t l = 0; l < static_cast<std::size_t>(layers); ++l) {
@@ -145,6 +154,13 @@ std::string watershed_text(const MeasuredWatershed& w, int layers,
       return l < values.size() ? fmt::format("{:>14.5f}", values[l]) : fmt::format("{:>14}", "");
     };
     out += fmt::format("{:>5} {} {} {}\n", l + 1, cell(w.last), cell(w.question), cell(w.answer));
+  }
+  if (w.without_attention > 0) {
+    out += fmt::format(
+        "\nIn {} of {} layers (of all dialogues), the last token has no attention to earlier "
+        "rounds; "
+        "their shares are taken as equal.\n",
+        w.without_attention, w.dialogues * static_cast<std::size_t>(layers));
   }
   out += fmt::format("\n{:<10} {:<10} {:>4} {:>8}\n", "tokens", "rule", "L_w", "saved");
   for (const WatershedReading& reading : readings_of(w)) {

@@ -40,8 +40,8 @@ std::vector<double> round_shares(LayerSums& layer, PositionRange rows,
   for (const PositionRange& round : rounds)
     out.push_back(std::accumulate(mass.begin() + round.begin, mass.begin() + round.end, 0.0));
   const double sum = std::accumulate(out.begin(), out.end(), 0.0);
-  for (double& share : out)  // if all attention is zero in float32, the shares are equal
-    share = sum > 0 ? share / sum : 1 / static_cast<double>(rounds.size());
+  if (sum == 0) return {};
+  for (double& share : out) share /= sum;
   return out;
 }
 

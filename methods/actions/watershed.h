@@ -13,7 +13,7 @@ namespace turnbench {
 std::vector<PositionRange> earlier_rounds(std::span<const Span> spans, int turn);
 
 /// The share of each round in the attention that some rows give to all of them, over all heads of a
-/// layer: P^l of Round Attention (Tang et al. 2025).
+/// layer: P^l of Round Attention (Tang et al. 2025).  Empty if this attention is 0 in float32.
 std::vector<double> round_shares(LayerSums& layer, PositionRange rows,
                                  std::span<const PositionRange> rounds);
 

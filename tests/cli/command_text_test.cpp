@@ -255,6 +255,8 @@ TEST(Methods, ListTheirActions) {
     EXPECT_EQ(listed.code, 0) << listed.err;
     EXPECT_EQ(run_program({"method", name, "--json"}).json(), method["actions"]);
     for (const Json& action : method["actions"]) {
+      EXPECT_EQ(action["options"][0]["name"], "--model");
+      EXPECT_EQ(action["options"][0]["required"], true);
       const std::string own = action["name"], summary = action["summary"];
       for (const std::string& text : {listed.out, described}) {
         EXPECT_NE(text.find(own + "  " + summary), std::string::npos) << text;

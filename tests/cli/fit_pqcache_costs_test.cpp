@@ -34,6 +34,8 @@ TEST(FitCosts, RejectsTimesThatCannotBeFitted) {
     return run.err;
   };
   EXPECT_NE(error("512,1024,512").find("expected at least three lengths"), std::string::npos);
+  EXPECT_NE(error("64,128,2000000").find("found 2000000, expected at most the model's"),
+            std::string::npos);
   EXPECT_NE(error("63,100,200").find("whole numbers from 64 on"), std::string::npos);
 }
 

@@ -146,7 +146,7 @@ TEST(MalformedUsage, Values) {
       generate("ids and a prompt", {"--prompt", "/dev/null"}, "found --"),
       generate("ids and a chat", {"--chat"}, "found --"),
       usage("prompt is missing", {"generate", "--model", "tiny", "--prompt", "/no/such"},
-            "/no/such: found no readable file (No such file or directory), expected one"),
+            "--prompt: found no file /no/such, expected one, or - for text on stdin"),
       usage("prompt is empty", {"generate", "--model", "tiny", "--prompt", "/dev/null"},
             "/dev/null: found no text, expected a prompt"),
       {"message is empty",

@@ -57,7 +57,8 @@ TEST(RoundWatershed, RefusesDialoguesWithoutRounds) {
   arguments[8] = "2";
   const Finished got = run_program(arguments);
   EXPECT_EQ(got.code, 2);
-  EXPECT_NE(got.err.find("tiny-fact: found no dialogue with 2 rounds"), std::string::npos)
+  EXPECT_NE(got.err.find("tiny-fact: found 2 dialogues with fewer than 3 turns and 0 that exceed"),
+            std::string::npos)
       << got.err;
 }
 

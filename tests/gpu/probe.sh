@@ -41,7 +41,7 @@ print(torch.__version__, "CUDA", torch.version.cuda, "cuDNN", torch.backends.cud
 probe_cublas_lt() {
   found=
   for folder in /usr/local/cuda/include /usr/local/cuda-*/include /usr/include; do
-    if [ -e "$folder/cublasLt.h" ]; then found="$found $folder/cublasLt.h"; fi
+    if [ -e "$folder/cublasLt.h" ]; then found="$found${found:+ }$folder/cublasLt.h"; fi
   done
   fact "cublasLt.h" "${found:-not found}"
   found=$(
@@ -52,7 +52,9 @@ probe_cublas_lt() {
       done
     done
   )
-  fact "libcublasLt" "$(printf '%s' "${found:-not found}" | tr '\n' ' ')"
+  # Each file once, by whichever of its links.
+  found=$(printf '%s\n' "$found" | xargs -r -n 1 readlink -f | sort -u | tr '\n' ' ' | sed 's/ $//')
+  fact "libcublasLt" "${found:-not found}"
 }
 
 probe_programs() {

@@ -46,6 +46,8 @@ TEST(Method, Composition) {
   EXPECT_NE(message_of("h2o+full").find("expected it alone"), std::string::npos);
   // What a default says does nothing either way.
   EXPECT_EQ(Method::parse("round:threshold=0.1").canonical(), Method::parse("round").canonical());
+  EXPECT_EQ(Method::parse("int8+quest+snapkv").canonical(),
+            Method::parse("snapkv+quest+int8").canonical());
   EXPECT_EQ(Method::parse("pqcache:placement=device,cache_tokens=4096").canonical(),
             Method::parse("pqcache:placement=device").canonical());
 }

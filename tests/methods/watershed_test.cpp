@@ -83,5 +83,12 @@ TEST(Watershed, SharesOfRounds) {
   EXPECT_NEAR(last[0], .5 / 1.1, 1e-6);
 }
 
+TEST(Watershed, RoundsWithoutAttentionHaveNoShares) {
+  PrescribedLayer layer({{{1}, {.5, .5}, {.2, .3, .5}}}, 1, 1);
+  const LayerView view = layer.view();
+  LayerSums sums(view);
+  EXPECT_TRUE(round_shares(sums, {2, 3}, std::vector<PositionRange>{{0, 0}, {1, 1}}).empty());
+}
+
 }  // namespace
 }  // namespace turnbench::test
