@@ -9,7 +9,7 @@ namespace turnbench::test {
 namespace {
 
 /// Sentences of a made-up text.
-std::string made_up_text(int sentences) {
+std::string synthetic_text(int sentences) {
   std::string out;
   for (int i = 0; i < sentences; ++i)
     out += "alice has the red book number " + std::to_string(i * 37 % 100) + ". ";
@@ -18,7 +18,7 @@ std::string made_up_text(int sentences) {
 
 TEST(Calibrate, WritesAFileForMinference) {
   const TemporaryDirectory d;
-  const std::string text = d.write("text.txt", made_up_text(60)), file = d.path("patterns.json");
+  const std::string text = d.write("text.txt", synthetic_text(60)), file = d.path("patterns.json");
   for (const char* objective : {"recall", "output"}) {
     const Finished run =
         run_program({"method", "minference", "calibrate", "--model", "tiny", "--text", text, "-o",
@@ -49,7 +49,7 @@ TEST(Calibrate, WritesAFileForMinference) {
 // On a short prompt a window of 800 loses nothing, and it is the first candidate.
 TEST(Calibrate, KeepsTypesOnRequest) {
   const TemporaryDirectory d;
-  const std::string text = d.write("text.txt", made_up_text(40)), file = d.path("patterns.json");
+  const std::string text = d.write("text.txt", synthetic_text(40)), file = d.path("patterns.json");
   const Finished run =
       run_program({"method", "minference", "calibrate", "--model", "tiny", "--text", text, "-o",
                    file, "--first-row", "100", "--keep-types"});

@@ -141,7 +141,7 @@ TEST_P(WindowMass, EqualsDoublePrecision) {
       };
       // A dense twin holds what the evicting sequence holds before its eviction of the first turn.
       Conversation twin(machine.engine, {});
-      const std::vector<int> prompt = made_up_tokens(150, 1), question = made_up_tokens(5, 2);
+      const std::vector<int> prompt = synthetic_tokens(150, 1), question = synthetic_tokens(5, 2);
       c.turn(prompt);
       twin.turn(prompt);
       check(150, twin.sequence);
@@ -161,7 +161,7 @@ TEST_P(WindowMass, EqualsDoublePrecision) {
 TEST(WindowMass, TailsAreTheLastQueries) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   Machine machine("qwen3");
-  const std::vector<int> prompt = made_up_tokens(150, 1);
+  const std::vector<int> prompt = synthetic_tokens(150, 1);
   Conversation all(machine.engine, {}, 200);
   all.turn(prompt);
   for (int chunk : {1, 7, 64, 2048}) {

@@ -45,7 +45,7 @@ struct Machine {
 };
 
 /// `count` token ids of the test models' vocabulary of 128.
-inline std::vector<int> made_up_tokens(int count, std::uint64_t seed) {
+inline std::vector<int> synthetic_tokens(int count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<int> out;
   for (int i = 0; i < count; ++i) out.push_back(static_cast<int>(3 + random() % 125));
@@ -53,7 +53,7 @@ inline std::vector<int> made_up_tokens(int count, std::uint64_t seed) {
 }
 
 /// Text for made-up tokens: sentences of about ten words.
-inline std::string made_up_text(int token) {
+inline std::string synthetic_text(int token) {
   return token % 10 == 0 ? "." : token % 25 == 1 ? ",\n" : " w" + std::to_string(token);
 }
 
@@ -158,7 +158,7 @@ class Conversation {
  private:
   static constexpr std::uint64_t kSeed = 11;
   static constexpr int kAnswerLimit = 64;
-  DialogueView view() const { return {tokens_, spans, turn_, kSeed, made_up_text, kAnswerLimit}; }
+  DialogueView view() const { return {tokens_, spans, turn_, kSeed, synthetic_text, kAnswerLimit}; }
   Engine* engine_;
   std::vector<int> tokens_;
   int turn_ = -1;

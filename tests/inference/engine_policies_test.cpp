@@ -5,8 +5,8 @@
 
 #include "common/error.h"
 #include "conversation.h"
-#include "made_up_policies.h"
 #include "reference.h"
+#include "test_policies.h"
 #include "tests/backends/backend.h"
 #include "tests/inference/set_rows.h"
 #include "tests/parameter_name.h"
@@ -34,9 +34,9 @@ class EnginePolicies : public testing::TestWithParam<std::string> {
  protected:
   EnginePolicies() : machine_(GetParam()) {}
   Machine machine_;
-  const std::vector<int> prompt_ = made_up_tokens(150, 1),
-                         answer_ = made_up_tokens(is_emulated() ? 5 : 12, 2),
-                         question_ = made_up_tokens(is_emulated() ? 3 : 21, 3);
+  const std::vector<int> prompt_ = synthetic_tokens(150, 1),
+                         answer_ = synthetic_tokens(is_emulated() ? 5 : 12, 2),
+                         question_ = synthetic_tokens(is_emulated() ? 3 : 21, 3);
 };
 
 void expect_same_state(const Sequence& a, const Sequence& b, std::size_t who) {
@@ -434,12 +434,12 @@ TEST(Engine, TheGreatestDistanceUnderASlidingWindow) {
   if (is_emulated()) GTEST_SKIP() << "nothing of the kernels' own";
   Machine machine("mistral");
   ASSERT_EQ(machine.model.config().sliding_window[0], 48);
-  expect_greatest_distance_in_prompts(machine, made_up_tokens(150, 1));
+  expect_greatest_distance_in_prompts(machine, synthetic_tokens(150, 1));
 }
 
 TEST(Engine, PositionsContinueAfterEviction) {
   Machine machine("llama3");
-  const std::vector<int> six = made_up_tokens(6, 1), three = made_up_tokens(3, 2);
+  const std::vector<int> six = synthetic_tokens(6, 1), three = synthetic_tokens(3, 2);
   for (const bool recompress : {false, true}) {
     Conversation c(machine.engine, evicting<KeepList>(Ints{0, 2, 4, 5}));
     c.turn(six);
@@ -457,7 +457,7 @@ TEST(Engine, RejectsInputsBeyondLimits) {
   const std::size_t weights = machine.model.weight_bytes();
   Engine engine(machine.model, *machine.backend, {.memory_limit = weights + (2u << 20)});
   Conversation c(engine, {});
-  const std::vector<int> long_prompt = made_up_tokens(500, 1), prompt = made_up_tokens(20, 1);
+  const std::vector<int> long_prompt = synthetic_tokens(500, 1), prompt = synthetic_tokens(20, 1);
   const Logits first = c.turn(prompt);
   Engine small(machine.model, *machine.backend, {.memory_limit = weights + 1000});
   Conversation refused(small, {});

@@ -26,8 +26,8 @@ struct Script {
 Script draw_script(std::mt19937_64& random) {
   Script out;
   for (int turn = 0; turn < 2; ++turn) {
-    out.prompt[turn] = made_up_tokens(1 + static_cast<int>(random() % 300), random());
-    out.answer[turn] = made_up_tokens(kSteps, random());
+    out.prompt[turn] = synthetic_tokens(1 + static_cast<int>(random() % 300), random());
+    out.answer[turn] = synthetic_tokens(kSteps, random());
   }
   return out;
 }

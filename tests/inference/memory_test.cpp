@@ -43,7 +43,7 @@ TEST_P(MemoryOfStages, IsPredictedForAPass) {
       PassSize size;
       for (int n : lengths) {
         sequences.push_back(engine.make_sequence({}));
-        tokens.push_back(made_up_tokens(n, static_cast<std::uint64_t>(n)));
+        tokens.push_back(synthetic_tokens(n, static_cast<std::uint64_t>(n)));
         size.rows += n;
         size.total_context += n;
         size.longest_context = std::max<std::int64_t>(size.longest_context, n);

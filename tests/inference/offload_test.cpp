@@ -12,7 +12,7 @@
 #include "common/error.h"
 #include "inference/engine/engine.h"
 #include "tests/inference/conversation.h"
-#include "tests/inference/made_up_policies.h"
+#include "tests/inference/test_policies.h"
 #include "tests/message_of.h"
 
 namespace turnbench::test {
@@ -65,10 +65,10 @@ Policies reading(int chosen, const Placement& placement, int lists_per_set = 1) 
 /// Two turns with answers; the logits of each step.
 std::vector<Logits> two_turns(Conversation& c) {
   std::vector<Logits> out;
-  out.push_back(c.turn(made_up_tokens(90, 1)));
-  for (int token : made_up_tokens(12, 2)) out.push_back(c.answer(token));
-  out.push_back(c.turn(made_up_tokens(40, 3)));
-  for (int token : made_up_tokens(6, 4)) out.push_back(c.answer(token));
+  out.push_back(c.turn(synthetic_tokens(90, 1)));
+  for (int token : synthetic_tokens(12, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(synthetic_tokens(40, 3)));
+  for (int token : synthetic_tokens(6, 4)) out.push_back(c.answer(token));
   return out;
 }
 
@@ -142,7 +142,7 @@ TEST_P(Offload, RejectsMoreTokensThanDeclared) {
     policies.placement = placement;
     policies.method = "made-up";
     Conversation c(machine.engine, std::move(policies));
-    c.turn(made_up_tokens(90, 1));
+    c.turn(synthetic_tokens(90, 1));
     return message_of([&] { c.answer(5); }, ErrorKind::kRuntime);
   };
   for (const Placement& placement :
@@ -191,8 +191,8 @@ TEST_P(Offload, LedgerCountsRequiredTransfers) {
 TEST_P(Offload, PreviousStepsTokensAreHits) {
   Machine machine(GetParam());
   Conversation c(machine.engine, reading(20, {true, Rule::kPrevious, 0, 1}));
-  c.turn(made_up_tokens(90, 1));
-  for (int token : made_up_tokens(4, 2)) c.answer(token);
+  c.turn(synthetic_tokens(90, 1));
+  for (int token : synthetic_tokens(4, 2)) c.answer(token);
   // Steps 2 and 3 draw from the same numbers, and n has grown by one.
   const Ledger& ledger = c.sequence.counters.ledger;
   std::int64_t hits = 0;
@@ -214,7 +214,7 @@ TEST_P(Offload, ReadsEverything) {
   if (is_emulated()) return;
   const std::size_t at_first = offloaded.sequence.resident_kv_bytes();
   EXPECT_EQ(offloaded.sequence.added_kv_bytes(), 0u);
-  for (int token : made_up_tokens(2100, 7))
+  for (int token : synthetic_tokens(2100, 7))
     ASSERT_TRUE(whole.answer(token) == offloaded.answer(token));
   EXPECT_GT(offloaded.sequence.added_kv_bytes(), 0u);
   EXPECT_EQ(offloaded.sequence.resident_kv_bytes(), at_first + offloaded.sequence.added_kv_bytes());
@@ -242,12 +242,12 @@ struct PinAnswers : ReadDrawn {
 TEST_P(Offload, PinnedTokensMayGrow) {
   Machine machine(GetParam());
   const int lists = machine.engine.shape().group(), steps = is_emulated() ? 4 : 60;
-  const std::vector<int> answer = made_up_tokens(steps, 2);
+  const std::vector<int> answer = synthetic_tokens(steps, 2);
   const auto begun = [&](const Placement& placement) {
     Policies policies = selecting(std::make_unique<PinAnswers>(20, lists));
     policies.placement = placement;
     Conversation out(machine.engine, std::move(policies));
-    out.turn(made_up_tokens(90, 1));
+    out.turn(synthetic_tokens(90, 1));
     return out;
   };
   for (const Placement& placement :
@@ -282,7 +282,7 @@ TEST_P(Offload, ForksShareTheHostCopy) {
     std::vector<Sequence*> pointers;
     for (const Placement& p : all) forks.push_back(machine.engine.make_sequence(reading(20, p)));
     for (Sequence& s : forks) pointers.push_back(&s);
-    const std::vector<int> prompt = made_up_tokens(90, 1), answer = made_up_tokens(5, 2);
+    const std::vector<int> prompt = synthetic_tokens(90, 1), answer = synthetic_tokens(5, 2);
     prefix.turn_with_forks(prompt, pointers);
     std::size_t bytes = 0;  // of one copy
     for (int l = 0; l < prefix.sequence.shape().layers; ++l) {
@@ -324,9 +324,9 @@ TEST_P(Offload, StaysWithinTheDevice) {
   const Placement placement{true, Rule::kLfu, 64, 16};
   Engine engine(machine.model, *machine.backend, options);
   Conversation c(engine, reading(128, placement)), whole(machine.engine, reading(128, {}));
-  const std::vector<int> tokens = made_up_tokens(prompt, 1);
+  const std::vector<int> tokens = synthetic_tokens(prompt, 1);
   EXPECT_TRUE(c.turn(tokens) == whole.turn(tokens));
-  for (int token : made_up_tokens(20, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
+  for (int token : synthetic_tokens(20, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
   EXPECT_LE(engine.memory().peak_kv_bytes(), options.kv_limit);
   EXPECT_LE(engine.memory().kv_bytes(), layers * pages(working) * page);
   EXPECT_GE(engine.memory().host_kv_bytes(), layers * pages(prompt) * page);
@@ -355,13 +355,13 @@ TEST(OffloadAtLength, SixtyFourThousandTokensStayWithinTheDevice) {
   Engine engine(machine.model, *machine.backend, options);
   const auto filled = [&](Engine& e, const Placement& placement) {
     Conversation c(e, reading(kChosen, placement));
-    e.fill_random_kv(c.sequence, made_up_tokens(kPrompt, 1), {}, 3);
+    e.fill_random_kv(c.sequence, synthetic_tokens(kPrompt, 1), {}, 3);
     return c;
   };
   Conversation c = filled(engine, {true, Rule::kLfu, kCached, 128}),
                whole = filled(machine.engine, {});
   EXPECT_EQ(engine.memory().kv_bytes(), layers * working * page);
-  for (int token : made_up_tokens(6, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
+  for (int token : synthetic_tokens(6, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
   EXPECT_EQ(engine.memory().kv_bytes(), layers * working * page);
   EXPECT_LE(engine.memory().peak_kv_bytes(), options.kv_limit);
   EXPECT_GE(engine.memory().host_kv_bytes(), layers * prompt * page);

@@ -4,7 +4,7 @@
 
 #include "common/error.h"
 #include "conversation.h"
-#include "made_up_policies.h"
+#include "test_policies.h"
 #include "tests/message_of.h"
 
 namespace turnbench {
@@ -67,7 +67,7 @@ class PolicyChecks : public testing::Test {
     return message_of(
         [&] {
           Conversation c(machine_.engine, std::move(policies));
-          c.turn(made_up_tokens(70, 1));
+          c.turn(synthetic_tokens(70, 1));
           c.answer(5);
         },
         ErrorKind::kRuntime);
@@ -141,7 +141,7 @@ TEST_F(PolicyChecks, RejectEvictionsIncompatibleWithTheSelection) {
     out.method = "made-up";
     return out;
   };
-  const std::vector<int> prompt = made_up_tokens(70, 1);
+  const std::vector<int> prompt = synthetic_tokens(70, 1);
   Conversation unequal(machine_.engine, together(true, false, false));
   EXPECT_EQ(message_of([&] { unequal.turn(prompt); }),
             "made-up: found an eviction whose heads keep unequal numbers of tokens, expected "
@@ -267,7 +267,7 @@ TEST_F(PolicyChecks, Patterns) {
 
 TEST_F(PolicyChecks, PoliciesWithoutAName) {
   Conversation c(machine_.engine, evicting<KeepGivenSlots>(Lists{{1, 0}, {0}}, false, false));
-  EXPECT_EQ(message_of([&] { c.turn(made_up_tokens(70, 1)); }, ErrorKind::kRuntime),
+  EXPECT_EQ(message_of([&] { c.turn(synthetic_tokens(70, 1)); }, ErrorKind::kRuntime),
             "policy: eviction at layer 1, list 0: found slot 0 after 1, expected ascending slots "
             "from 0 to 69");
 }

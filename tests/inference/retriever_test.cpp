@@ -139,9 +139,9 @@ const Spy& spy_of(const Sequence& s) {
   return dynamic_cast<const Spy&>(*s.retriever);
 }
 
-const std::vector<int> kShownPrompt = test::made_up_tokens(100, 1),
-                       kShownLater = test::made_up_tokens(30, 4),
-                       kFedAnswer = test::made_up_tokens(4, 2);
+const std::vector<int> kShownPrompt = test::synthetic_tokens(100, 1),
+                       kShownLater = test::synthetic_tokens(30, 4),
+                       kFedAnswer = test::synthetic_tokens(4, 2);
 
 TEST(Retriever, SeesTokensAndHiddenStates) {
   test::Machine machine("llama3"), chunks("llama3", 2, {.prefill_chunk = 37});

@@ -137,7 +137,7 @@ TEST(Rope, RotatesToOnePosition) {
     std::vector<float> cos(count), sin(count), turn_cos(count), turn_sin(count), want_cos(half),
         want_sin(half);
     rope_tables(frequencies, 1, positions, cos.data(), sin.data());
-    turning_tables(frequencies, factor, positions, 300, turn_cos.data(), turn_sin.data());
+    rerotation_tables(frequencies, factor, positions, 300, turn_cos.data(), turn_sin.data());
     const std::vector<std::int32_t> to = {300};
     rope_tables(frequencies, factor, to, want_cos.data(), want_sin.data());
     for (std::size_t i = 0; i < count; ++i) {

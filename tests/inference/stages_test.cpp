@@ -10,7 +10,7 @@
 #include "guarded_backend.h"
 #include "inference/engine/memory_estimate.h"
 #include "inference/engine/sampler.h"
-#include "made_up_policies.h"
+#include "test_policies.h"
 #include "tests/message_of.h"
 #include "tests/parameter_name.h"
 
@@ -177,7 +177,7 @@ StagesTrace two_turns(Engine& engine) {
     std::vector<std::vector<int>> tokens;
     std::vector<Pass> passes;
     for (std::size_t i = 0; i < sequences.size(); ++i)
-      tokens.push_back(made_up_tokens((turn == 0 ? kPrompt : 20) + static_cast<int>(i), i + 1));
+      tokens.push_back(synthetic_tokens((turn == 0 ? kPrompt : 20) + static_cast<int>(i), i + 1));
     for (std::size_t i = 0; i < sequences.size(); ++i)
       passes.push_back({.sequence = &sequences[i], .tokens = tokens[i], .prompt_end = true});
     trace.add(engine.prefill(passes));
@@ -193,7 +193,7 @@ StagesTrace forks(Engine& engine) {
   std::vector<Sequence*> pointers;
   for (Sequence& s : sequences) pointers.push_back(&s);
   Conversation prefix(engine, {}, 40, true);
-  const Logits last = prefix.turn_with_forks(made_up_tokens(kPrompt, 1), pointers);
+  const Logits last = prefix.turn_with_forks(synthetic_tokens(kPrompt, 1), pointers);
   trace.add(std::vector(sequences.size(), last));
   answer(engine, sequences, 2, trace);
   for (const Sequence& s : sequences) trace.add(s);
@@ -204,7 +204,7 @@ StagesTrace forks(Engine& engine) {
 StagesTrace filled(Engine& engine) {
   StagesTrace trace;
   std::vector<Sequence> sequences = sequences_of(engine, everyone());
-  for (Sequence& s : sequences) engine.fill_random_kv(s, made_up_tokens(kPrompt, 1), {}, 7);
+  for (Sequence& s : sequences) engine.fill_random_kv(s, synthetic_tokens(kPrompt, 1), {}, 7);
   trace.tokens.assign(sequences.size(), 9);
   answer(engine, sequences, 2, trace);
   for (const Sequence& s : sequences) trace.add(s);
@@ -268,7 +268,7 @@ TEST_P(StagesOf, HoldOnlyTheirLayers) {
 
     for (bool pre_rope_keys : {false, true}) {
       Conversation c(p.engine, {}, 0, pre_rope_keys);
-      c.turn(made_up_tokens(100, 1));
+      c.turn(synthetic_tokens(100, 1));
       for (int l = 0; l < p.model.config().layers; ++l) {
         for (const KvHeadCache& set : c.sequence.sets(l)) {
           EXPECT_EQ(set.layout().pre_rope_keys, pre_rope_keys);
@@ -298,7 +298,7 @@ TEST(Stages, HaveABackendEachInTheEngine) {
 
 // The limit is of all stages: what fits as one does not as two, whose activations come twice.
 TEST(Stages, CountAgainstTheMemoryLimit) {
-  const std::vector<int> prompt = made_up_tokens(100, 1);
+  const std::vector<int> prompt = synthetic_tokens(100, 1);
   Pipeline one("untied", 1), two("untied", 2);
   const PassSize size{.rows = 100, .sequences = 1, .total_context = 100, .longest_context = 100};
   const ModelConfig& c = one.model.config();

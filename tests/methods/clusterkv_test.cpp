@@ -326,10 +326,10 @@ TEST(ClusterKv, ForksOfAShortPromptSelectAlike) {
       "clusterkv:budget=40,sinks=2,cluster_tokens=8,dense_layers=0,window=4,placement=";
   test::Conversation host(machine.engine, Method::parse(spec + "host").make()),
       device(machine.engine, Method::parse(spec + "device").make());
-  const std::vector<int> prompt = test::made_up_tokens(38, 1);
+  const std::vector<int> prompt = test::synthetic_tokens(38, 1);
   EXPECT_EQ(host.turn(prompt), device.turn(prompt));
   test::Conversation fork = device.fork();
-  for (const int token : test::made_up_tokens(steps, 2)) {
+  for (const int token : test::synthetic_tokens(steps, 2)) {
     const test::Logits want = device.answer(token);
     EXPECT_EQ(host.answer(token), want);
     EXPECT_EQ(fork.answer(token), want);
@@ -341,8 +341,8 @@ TEST(ClusterKv, ForksOfAShortPromptSelectAlike) {
 
 /// An answer's logits.
 std::vector<test::Logits> answer_of(test::Conversation& c, int prompt, int steps) {
-  std::vector<test::Logits> out = {c.turn(test::made_up_tokens(prompt, 1))};
-  for (const int token : test::made_up_tokens(steps, 2)) out.push_back(c.answer(token));
+  std::vector<test::Logits> out = {c.turn(test::synthetic_tokens(prompt, 1))};
+  for (const int token : test::synthetic_tokens(steps, 2)) out.push_back(c.answer(token));
   return out;
 }
 

@@ -60,7 +60,7 @@ class Composition : public testing::Test {
 
   std::vector<const MethodInfo*> prefills_, caches_;
   Machine machine_{"llama3"};
-  const std::vector<int> prompt_ = made_up_tokens(200, 1), answer_ = made_up_tokens(6, 2);
+  const std::vector<int> prompt_ = synthetic_tokens(200, 1), answer_ = synthetic_tokens(6, 2);
 };
 
 TEST_F(Composition, EveryPairWithFullBudgetsEqualsFullAttention) {

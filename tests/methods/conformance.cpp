@@ -241,7 +241,7 @@ void ConformanceChecks::batches_change_nothing(const Candidate& candidate) {
   std::vector<std::vector<Logits>> want;
   std::vector<std::vector<int>> prompts;
   for (std::size_t i = 0; i < count; ++i) {
-    prompts.push_back(made_up_tokens(shortest + longer * static_cast<int>(i), i));
+    prompts.push_back(synthetic_tokens(shortest + longer * static_cast<int>(i), i));
     want.push_back(
         logits_of(machine.engine, candidate.make(), prompts[i], std::span(answer_).first(steps)));
     talks.emplace_back(machine.engine, candidate.make());

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tests/inference/made_up_policies.h"
+#include "tests/inference/test_policies.h"
 #include "tests/methods/block_top_k.h"
 #include "tests/methods/conformance.h"
 

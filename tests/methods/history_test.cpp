@@ -159,8 +159,9 @@ TEST_F(History, ShiftedPositions) {
 // is shorter than the method's where the turn is.
 TEST(WindowOfATurn, DoesNotDependOnObserversOfTheAnswer) {
   test::Machine machine("llama3");
-  const std::vector<int> prompt = test::made_up_tokens(60, 1), answer = test::made_up_tokens(4, 2),
-                         question = test::made_up_tokens(5, 3);
+  const std::vector<int> prompt = test::synthetic_tokens(60, 1),
+                         answer = test::synthetic_tokens(4, 2),
+                         question = test::synthetic_tokens(5, 3);
   for (const char* spec : {"snapkv:budget=24,window=16", "sablock:budget=24,window=16"}) {
     const auto logits = [&](LayerObserver* observer) {
       test::Conversation c(machine.engine, Method::parse(spec).make());

@@ -254,12 +254,12 @@ TEST(InfLlm, EqualsAPlainReference) {
     };
     for (int turn = 0; turn < 2; ++turn) {
       const std::vector<int> prompt =
-          made_up_tokens(turn == 0 ? first : 21, static_cast<std::uint64_t>(turn));
+          synthetic_tokens(turn == 0 ? first : 21, static_cast<std::uint64_t>(turn));
       const Logits wanted = want(prompt);
       ASSERT_LE(test::distance(c.turn(prompt), wanted), 2e-5)
           << "turn " << turn << ", closest scores " << closest();
       int step = 0;
-      for (const int token : made_up_tokens(is_emulated() ? 10 : 20, 7)) {
+      for (const int token : synthetic_tokens(is_emulated() ? 10 : 20, 7)) {
         const std::array said = {token};
         const Logits next = want(said);
         ASSERT_LE(test::distance(c.answer(token), next), 2e-5)
@@ -336,8 +336,8 @@ TEST(InfLlm, LastPromptTokenSelectsLikeAStep) {
   Machine machine("llama3");
   const std::string spec = "infllm:init=3,block=8,local=20,topk=2,repr=2,exc=16";
   // Whole blocks of 16 rows and one token, so that both prompts are divided alike before x.
-  const std::vector<int> ids = made_up_tokens(8 * 16 + 1, 5);
-  for (const int x : made_up_tokens(is_emulated() ? 1 : 12, 6)) {
+  const std::vector<int> ids = synthetic_tokens(8 * 16 + 1, 5);
+  for (const int x : synthetic_tokens(is_emulated() ? 1 : 12, 6)) {
     Conversation step(machine.engine, Method::parse(spec).make());
     step.turn(ids);
     const Logits want = step.answer(x);
@@ -356,9 +356,9 @@ TEST(InfLlm, RatiosOfAKeptCacheReferToTheFirstPrompt) {
   Conversation share(machine.engine, Method::parse("infllm:budget=1/5,init=7,block=8").make()),
       given(machine.engine, Method::parse("infllm:init=7,block=8,local=9,topk=2").make());
   for (const int tokens : {n, 200}) {
-    const std::vector<int> prompt = made_up_tokens(tokens, static_cast<std::uint64_t>(tokens));
+    const std::vector<int> prompt = synthetic_tokens(tokens, static_cast<std::uint64_t>(tokens));
     EXPECT_EQ(share.turn(prompt), given.turn(prompt)) << tokens;
-    for (const int token : made_up_tokens(3, 7))
+    for (const int token : synthetic_tokens(3, 7))
       EXPECT_EQ(share.answer(token), given.answer(token));
     EXPECT_EQ(share.sequence.counters.attended_tokens, given.sequence.counters.attended_tokens);
   }
@@ -366,10 +366,10 @@ TEST(InfLlm, RatiosOfAKeptCacheReferToTheFirstPrompt) {
 
 /// Two turns and their answers.
 std::vector<Logits> two_turns(Conversation& c, int prompt, int steps) {
-  std::vector<Logits> out = {c.turn(made_up_tokens(prompt, 1))};
-  for (const int token : made_up_tokens(steps, 2)) out.push_back(c.answer(token));
-  out.push_back(c.turn(made_up_tokens(33, 3)));
-  for (const int token : made_up_tokens(steps, 4)) out.push_back(c.answer(token));
+  std::vector<Logits> out = {c.turn(synthetic_tokens(prompt, 1))};
+  for (const int token : synthetic_tokens(steps, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(synthetic_tokens(33, 3)));
+  for (const int token : synthetic_tokens(steps, 4)) out.push_back(c.answer(token));
   return out;
 }
 
@@ -414,7 +414,7 @@ TEST(InfLlm, ReadsItsBudget) {
   Machine machine("qwen2");
   const auto read = [&](const std::string& spec, int n) {
     Conversation c(machine.engine, Method::parse(spec).make());
-    const std::vector<int> tokens = made_up_tokens(n, 1);
+    const std::vector<int> tokens = synthetic_tokens(n, 1);
     machine.engine.fill_random_kv(c.sequence, tokens, {}, 1);
     c.answer(5);
     return c.sequence.counters.mean_attended();

@@ -20,7 +20,7 @@ class KvBytes : public testing::Test {
  protected:
   Conversation after_prompt(const std::string& spec) {
     Conversation out(machine_.engine, Method::parse(spec).make());
-    out.turn(made_up_tokens(kPrompt, 1));
+    out.turn(synthetic_tokens(kPrompt, 1));
     return out;
   }
   /// Of `count` tokens in one layer, `rows` rows each.
@@ -88,7 +88,7 @@ TEST_F(KvBytes, OfThePreviousStepAreItsTokens) {
 // The least limit under which a prompt is not refused has room for the layer that is on the device
 // during the prefill and for working sets; where a prefill is shared, for the copy in host memory.
 TEST_F(KvBytes, CountAgainstTheMemoryLimit) {
-  const std::vector<int> tokens = made_up_tokens(kPrompt, 1);
+  const std::vector<int> tokens = synthetic_tokens(kPrompt, 1);
   const auto least = [&](const std::string& spec, bool shared) {
     std::size_t refused = 0, enough = std::size_t{1} << 32;
     while (enough - refused > 64) {

@@ -172,8 +172,8 @@ TEST(LoopServeDecode, FollowsEvictionsWhileDecoding) {
           fmt::format("{}+loopserve-decode:budget=12,n_d=4,first={}", eviction, first);
       SCOPED_TRACE(spec);
       Conversation c(machine.engine, Method::parse(spec).make());
-      c.turn(made_up_tokens(100, 1));
-      for (int token : made_up_tokens(12, 2)) EXPECT_TRUE(all_finite(c.answer(token)));
+      c.turn(synthetic_tokens(100, 1));
+      for (int token : synthetic_tokens(12, 2)) EXPECT_TRUE(all_finite(c.answer(token)));
     }
   }
 }
@@ -185,8 +185,8 @@ TEST(LoopServeDecode, GivesTheSameFromHostMemory) {
     const std::string spec = fmt::format("loopserve-decode:budget=12,first=3,n_d=2,gran={}", gran);
     Conversation device(machine.engine, Method::parse(spec).make()),
         host(machine.engine, Method::parse(spec + ",placement=host").make());
-    EXPECT_TRUE(host.turn(made_up_tokens(40, 1)) == device.turn(made_up_tokens(40, 1)));
-    for (const int token : made_up_tokens(8, 2))
+    EXPECT_TRUE(host.turn(synthetic_tokens(40, 1)) == device.turn(synthetic_tokens(40, 1)));
+    for (const int token : synthetic_tokens(8, 2))
       EXPECT_TRUE(host.answer(token) == device.answer(token)) << gran;
     EXPECT_GT(host.sequence.counters.ledger.total().kv_fetch_bytes, 0);
   }

@@ -94,7 +94,7 @@ class MultiTurn : public testing::Test {
       std::optional<PlainDialogue> plain;
       std::vector<int> dialogue;
       for (std::size_t turn = 0; turn < 3; ++turn) {
-        std::vector<int> prompt = made_up_tokens(kPrompts[turn], 10 * seed + turn);
+        std::vector<int> prompt = synthetic_tokens(kPrompts[turn], 10 * seed + turn);
         if (turn == 0 || history == KeptHistory::kReprefill) {
           prompt.insert(prompt.begin(), dialogue.begin(), dialogue.end());
           c.emplace(machine_.engine, Method::parse(spec).make());
@@ -107,7 +107,7 @@ class MultiTurn : public testing::Test {
                    rolls = history != KeptHistory::kCompressOnce;
         expect_alike(c->turn(prompt, evict), plain->prompt(prompt, evict));
         ASSERT_EQ(positions(c->sequence), positions(*plain)) << "after prompt " << turn;
-        const std::vector<int> answer = made_up_tokens(5, 20 * seed + turn);
+        const std::vector<int> answer = synthetic_tokens(5, 20 * seed + turn);
         for (std::size_t i = 0; i < answer.size(); ++i) {
           expect_alike(c->answer(answer[i], rolls), plain->answer(answer[i], rolls));
           ASSERT_EQ(positions(c->sequence), positions(*plain)) << "turn " << turn << ", step " << i;
@@ -191,7 +191,7 @@ TEST_F(MultiTurn, ChunkKv) {
 
 TEST_F(MultiTurn, SaBlock) {
   const auto ends = [](int token) {
-    const std::string text = made_up_text(token);
+    const std::string text = synthetic_text(token);
     return text == "." || text == ",\n";
   };
   expect_golden("sablock:budget=0.4,window=4", plain_sablock(0.4, 4, ends));

@@ -198,10 +198,10 @@ TEST(Quest, SharesThePromptsIndex) {
 }
 
 std::vector<Logits> two_turns_of_quest(Conversation& c) {
-  std::vector<Logits> out = {c.turn(test::made_up_tokens(150, 1))};
-  for (int token : test::made_up_tokens(20, 2)) out.push_back(c.answer(token));
-  out.push_back(c.turn(test::made_up_tokens(20, 3)));
-  for (int token : test::made_up_tokens(6, 4)) out.push_back(c.answer(token));
+  std::vector<Logits> out = {c.turn(test::synthetic_tokens(150, 1))};
+  for (int token : test::synthetic_tokens(20, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(test::synthetic_tokens(20, 3)));
+  for (int token : test::synthetic_tokens(6, 4)) out.push_back(c.answer(token));
   return out;
 }
 
@@ -248,21 +248,21 @@ TEST(Quest, FollowsEvictionsWhileDecoding) {
                  Method::parse("tova:budget=60+quest:budget=24,page=1,dense_layers=0,"
                                "retain_generated=true")
                      .make());
-  c.turn(test::made_up_tokens(150, 1));
-  for (int token : test::made_up_tokens(20, 2)) ASSERT_TRUE(test::all_finite(c.answer(token)));
+  c.turn(test::synthetic_tokens(150, 1));
+  for (int token : test::synthetic_tokens(20, 2)) ASSERT_TRUE(test::all_finite(c.answer(token)));
 }
 
 TEST(Quest, ContinuesAfterTruncation) {
   Machine machine("llama3");
   Conversation c(machine.engine, Method::parse("quest:budget=24,page=4,dense_layers=0").make());
-  const std::vector<int> prompt = test::made_up_tokens(150, 1);
+  const std::vector<int> prompt = test::synthetic_tokens(150, 1);
   c.turn(prompt);
   std::vector<Logits> first, again;
-  for (int token : test::made_up_tokens(20, 2)) first.push_back(c.answer(token));
+  for (int token : test::synthetic_tokens(20, 2)) first.push_back(c.answer(token));
   c.sequence.truncate(150);
-  for (int token : test::made_up_tokens(20, 5)) c.answer(token);
+  for (int token : test::synthetic_tokens(20, 5)) c.answer(token);
   c.sequence.truncate(150);
-  for (int token : test::made_up_tokens(20, 2)) again.push_back(c.answer(token));
+  for (int token : test::synthetic_tokens(20, 2)) again.push_back(c.answer(token));
   EXPECT_TRUE(first == again);
 }
 

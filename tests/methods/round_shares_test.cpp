@@ -17,7 +17,7 @@ namespace {
 const std::string kModel = TURNBENCH_SOURCE_DIR "/tests/data/models/llama3";
 
 /// Rounds of 9, 17 and 5 tokens behind two of markup, a question of 6 tokens, an answer of 4.
-TokenizedDialogue made_up_dialogue(int vocab) {
+TokenizedDialogue synthetic_dialogue(int vocab) {
   TokenizedDialogue out;
   Random random(7);
   const auto add = [&](SpanKind kind, int turn, int tokens) {
@@ -55,7 +55,7 @@ void expect_shares_near(const std::vector<std::vector<double>>& got, const std::
 
 TEST(RoundShares, EqualsADoublePrecisionDecoder) {
   const PlainDecoder decoder(kModel);
-  const TokenizedDialogue dialogue = made_up_dialogue(decoder.config.vocab);
+  const TokenizedDialogue dialogue = synthetic_dialogue(decoder.config.vocab);
   const std::size_t bounds[] = {2, 11, 28, 33};  // of rounds; the last is the question's begin
   const std::size_t question_end = 39, end = dialogue.tokens.size();
   ASSERT_EQ(end, 43u);

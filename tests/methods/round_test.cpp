@@ -270,12 +270,12 @@ struct TurnTokens {
 };
 
 /// Turns of unequal lengths.
-std::vector<TurnTokens> made_up_turns(int turns) {
+std::vector<TurnTokens> synthetic_turns(int turns) {
   std::vector<TurnTokens> out;
   for (int t = 0; t < turns; ++t) {
     const auto seed = static_cast<std::uint64_t>(t);
     out.push_back(
-        {made_up_tokens(5 + 7 * t % 23, 2 * seed), made_up_tokens(2 + t % 4, 2 * seed + 1)});
+        {synthetic_tokens(5 + 7 * t % 23, 2 * seed), synthetic_tokens(2 + t % 4, 2 * seed + 1)});
   }
   return out;
 }
@@ -323,7 +323,7 @@ TEST(Round, EqualsAPlainReference) {
     };
     Conversation c(machine.engine, Method::parse(s.spec()).make());
     int number = 0;
-    for (const TurnTokens& turn : made_up_turns(is_emulated() ? 4 : 7)) {
+    for (const TurnTokens& turn : synthetic_turns(is_emulated() ? 4 : 7)) {
       plain.begin_turn();
       const Logits wanted = want(turn.question);
       ASSERT_LE(test::distance(c.turn(turn.question), wanted), 2e-5)
@@ -343,7 +343,7 @@ TEST(Round, EqualsAPlainReference) {
 TEST(Round, ReadingAllIsFullAttention) {
   for (const char* model : {"llama3", "qwen2"}) {
     Machine machine(model);
-    const std::vector<TurnTokens> turns = made_up_turns(is_emulated() ? 3 : 6);
+    const std::vector<TurnTokens> turns = synthetic_turns(is_emulated() ? 3 : 6);
     const std::vector<Logits> want = replies(machine.engine, "full", turns);
     const int layers = machine.model.config().layers;
     for (const std::string& spec :
@@ -365,7 +365,7 @@ TEST(Round, ReadingAllIsFullAttention) {
 // reads, as in its turn.
 TEST(Round, ReplayedDialogueHasTheSameResults) {
   Machine machine("llama3");
-  const std::vector<TurnTokens> turns = made_up_turns(6);
+  const std::vector<TurnTokens> turns = synthetic_turns(6);
   for (const char* spec : {"round:lw=1", "round:lw=2,strategy=mean,granularity=token",
                            "round:lw=1,strategy=mean,question=last", "round:lw=1,drop_after=1"}) {
     Conversation kept(machine.engine, Method::parse(spec).make());
@@ -399,7 +399,7 @@ TEST(Round, ReplayedDialogueHasTheSameResults) {
 // Dialogues that share a prefill go on as if each were alone.
 TEST(Round, ForksOfASharedPrefixContinue) {
   Machine machine("llama3");
-  const std::vector<TurnTokens> turns = made_up_turns(5);
+  const std::vector<TurnTokens> turns = synthetic_turns(5);
   const auto policies = [] { return Method::parse("round:lw=1").make(); };
   Conversation alone(machine.engine, policies()), prefix(machine.engine, policies().prefill_part());
   replies(alone, std::span(turns).first(4));
@@ -417,7 +417,7 @@ TEST(Round, ForksOfASharedPrefixContinue) {
 // What is read above is counted: the first token, a round of four, and the turn.
 TEST(Round, CountsWhatItReads) {
   Machine machine("llama3");
-  const std::vector<TurnTokens> turns = made_up_turns(5);
+  const std::vector<TurnTokens> turns = synthetic_turns(5);
   Conversation c(machine.engine, Method::parse("round:lw=1").make());
   replies(c, std::span(turns).first(4));
   const int before = static_cast<int>(c.sequence.tokens.size());
@@ -460,7 +460,7 @@ void expect_host_as_device(Machine& machine, int lw, const std::string& settings
   const int layers = machine.engine.shape().layers, lower = std::min(lw, layers);
   Conversation device(machine.engine, Method::parse(spec + ",placement=device").make()),
       host(machine.engine, Method::parse(spec).make());
-  for (const TurnTokens& turn : made_up_turns(is_emulated() ? 4 : 9)) {
+  for (const TurnTokens& turn : synthetic_turns(is_emulated() ? 4 : 9)) {
     const std::span<const TurnTokens> one(&turn, 1);
     const double before = static_cast<double>(host.sequence.tokens.size());
     host.sequence.counters = {};
@@ -514,7 +514,7 @@ TEST(Round, HostKeepsUnreadTokens) {
 TEST(Round, ResultsDoNotDependOnChunks) {
   for (const char* model : {"llama3", "qwen2-yarn"}) {
     Machine machine(model);
-    const std::vector<TurnTokens> turns = made_up_turns(is_emulated() ? 4 : 7);
+    const std::vector<TurnTokens> turns = synthetic_turns(is_emulated() ? 4 : 7);
     for (const char* settings : {"lw=1,strategy=mean", "lw=1,question=last,granularity=token",
                                  "lw=1,placement=device,share=0.4"}) {
       const std::string spec = fmt::format("round:{}", settings);
@@ -545,7 +545,7 @@ TEST(Round, ResultsDoNotDependOnChunks) {
 TEST(Round, RoundsAreTransferredSeparately) {
   if (is_emulated()) GTEST_SKIP() << "its models have one upper layer";
   Machine machine("llama3");
-  const std::vector<TurnTokens> turns = made_up_turns(7);
+  const std::vector<TurnTokens> turns = synthetic_turns(7);
   for (const bool overlap : {false, true}) {
     Conversation c(machine.engine,
                    Method::parse(fmt::format("round:lw=1,share=0.5,overlap={}", overlap)).make());
@@ -576,7 +576,7 @@ TEST(Round, DropsUnselectedRounds) {
       never(machine.engine, Method::parse("round:lw=1,drop_after=100").make()),
       plain(machine.engine, Method::parse("round:lw=1").make());
   int turns = 0;
-  for (const TurnTokens& turn : made_up_turns(is_emulated() ? 4 : 9)) {
+  for (const TurnTokens& turn : synthetic_turns(is_emulated() ? 4 : 9)) {
     const std::span<const TurnTokens> one(&turn, 1);
     EXPECT_TRUE(replies(host, one) == replies(device, one)) << turns;
     EXPECT_TRUE(replies(never, one) == replies(plain, one)) << turns;
@@ -603,7 +603,7 @@ TEST(Round, ColdRoundsAreTransferredWithTheTurn) {
   for (const std::string settings : {"", ",overlap=true,strategy=mean"}) {
     Conversation warm(machine.engine, Method::parse("round:lw=1" + settings).make()),
         cold(machine.engine, Method::parse("round:lw=1,cold=true" + settings).make());
-    for (const TurnTokens& turn : made_up_turns(is_emulated() ? 3 : 6)) {
+    for (const TurnTokens& turn : synthetic_turns(is_emulated() ? 3 : 6)) {
       const std::span<const TurnTokens> one(&turn, 1);
       const double before = static_cast<double>(cold.sequence.tokens.size());
       warm.sequence.counters = cold.sequence.counters = {};
@@ -623,7 +623,7 @@ TEST(Round, ColdRoundsAreTransferredWithTheTurn) {
 // Forks in mid-answer, and answers that begin anew.
 TEST(Round, ForksAreIndependent) {
   Machine machine("llama3");
-  const std::vector<TurnTokens> turns = made_up_turns(6);
+  const std::vector<TurnTokens> turns = synthetic_turns(6);
   const auto begun = [&](const char* spec) {
     Conversation out(machine.engine, Method::parse(spec).make());
     replies(out, std::span(turns).first(5));
@@ -664,8 +664,8 @@ TEST(Round, ADialogueOfFortyRoundsStaysWithinTheDevice) {
   const auto talk = [&](Conversation& c) {
     std::vector<Logits> out;
     for (std::uint64_t t = 0; t < kRounds; ++t) {
-      out.push_back(c.turn(made_up_tokens(kQuestion, 2 * t)));
-      for (const int token : made_up_tokens(kAnswer, 2 * t + 1)) out.push_back(c.answer(token));
+      out.push_back(c.turn(synthetic_tokens(kQuestion, 2 * t)));
+      for (const int token : synthetic_tokens(kAnswer, 2 * t + 1)) out.push_back(c.answer(token));
     }
     return out;
   };
@@ -685,7 +685,7 @@ TEST(Round, FilledCachesSelectRounds) {
   Machine machine("llama3");
   std::vector<Span> spans;
   for (int t = 0; t < 20; ++t) spans.push_back({SpanKind::kQuestion, t, 50 * t, 50 * (t + 1)});
-  const std::vector<int> prompt = made_up_tokens(1000, 1);
+  const std::vector<int> prompt = synthetic_tokens(1000, 1);
   const DialogueView dialogue{prompt, spans, 19, 1, {}};
   Sequence s = machine.engine.make_sequence(Method::parse("round:lw=1").make());
   machine.engine.fill_random_kv(s, prompt, dialogue, 5);

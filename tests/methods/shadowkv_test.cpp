@@ -29,7 +29,7 @@ namespace {
 using test::Conversation;
 using test::Logits;
 using test::Machine;
-using test::made_up_tokens;
+using test::synthetic_tokens;
 using Ints = std::vector<std::int32_t>;
 
 constexpr int kChunk = 8;
@@ -576,10 +576,10 @@ TEST(ShadowKv, AgreesWithTheOfficialCode) {
 
 /// Two turns with answers; the logits of each step.
 std::vector<Logits> dialogue(Conversation& c, int prompt) {
-  std::vector<Logits> out = {c.turn(made_up_tokens(prompt, 1))};
-  for (int token : made_up_tokens(9, 2)) out.push_back(c.answer(token));
-  out.push_back(c.turn(made_up_tokens(70, 3)));
-  for (int token : made_up_tokens(7, 4)) out.push_back(c.answer(token));
+  std::vector<Logits> out = {c.turn(synthetic_tokens(prompt, 1))};
+  for (int token : synthetic_tokens(9, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(synthetic_tokens(70, 3)));
+  for (int token : synthetic_tokens(7, 4)) out.push_back(c.answer(token));
   return out;
 }
 
@@ -603,16 +603,17 @@ TEST(ShadowKv, EqualsFullAttentionAtFullRank) {
 TEST(ShadowKv, LaterTurnsEqualFullAttentionAtFullRank) {
   Machine machine("llama3");
   Conversation full(machine.engine, {});
-  full.turn(made_up_tokens(203, 1));
-  for (int token : made_up_tokens(9, 2)) full.answer(token);
+  full.turn(synthetic_tokens(203, 1));
+  for (int token : synthetic_tokens(9, 2)) full.answer(token);
   // 0.995 of 203 and of 282 tokens are 25 and 35 whole chunks.
   Conversation c(machine.engine,
                  Method::parse("shadowkv:budget=0.995,outliers=0,local_chunks=0,rank=1000").make());
-  c.turn(made_up_tokens(203, 1));
-  for (int token : made_up_tokens(9, 2)) c.answer(token);
+  c.turn(synthetic_tokens(203, 1));
+  for (int token : synthetic_tokens(9, 2)) c.answer(token);
   EXPECT_GT(c.sequence.counters.ledger.total().kv_fetch_bytes, 0);
-  EXPECT_LE(test::distance(c.turn(made_up_tokens(70, 3)), full.turn(made_up_tokens(70, 3))), 2e-5);
-  for (int token : made_up_tokens(7, 4)) {
+  EXPECT_LE(test::distance(c.turn(synthetic_tokens(70, 3)), full.turn(synthetic_tokens(70, 3))),
+            2e-5);
+  for (int token : synthetic_tokens(7, 4)) {
     const Logits want = full.answer(token);
     EXPECT_LE(test::distance(c.answer(token), want), 2e-5);
   }
@@ -635,8 +636,8 @@ TEST(ShadowKv, PlacementAndCacheChangeNoBit) {
       EXPECT_TRUE(test::cached_rows(other.sequence) == test::cached_rows(host.sequence)) << more;
     }
     Conversation fork(machine.engine, Method::parse(spec + ",placement=device").make());
-    fork.turn(made_up_tokens(250, 1));
-    const std::vector<int> answer = made_up_tokens(9, 2);
+    fork.turn(synthetic_tokens(250, 1));
+    const std::vector<int> answer = synthetic_tokens(9, 2);
     for (std::size_t i = 0; i < 4; ++i) fork.answer(answer[i]);
     Conversation other = fork.fork();
     for (std::size_t i = 4; i < answer.size(); ++i) {
@@ -651,8 +652,8 @@ TEST(ShadowKv, PlacementAndCacheChangeNoBit) {
 TEST(ShadowKv, FetchesTheValuesOfMissingChunks) {
   Machine machine("llama3");
   Conversation c(machine.engine, Method::parse("shadowkv:budget=48,outliers=3,rank=10").make());
-  c.turn(made_up_tokens(250, 1));
-  for (int token : made_up_tokens(12, 2)) c.answer(token);
+  c.turn(synthetic_tokens(250, 1));
+  for (int token : synthetic_tokens(12, 2)) c.answer(token);
   const ModelShape& shape = machine.engine.shape();
   // On a device positions come too.
   const std::size_t position = machine.backend->memory()->is_host() ? 0 : sizeof(std::int32_t);
@@ -676,7 +677,7 @@ TEST(ShadowKv, RejectsInvalidCombinations) {
   Machine machine("llama3");
   const auto turn = [&](const std::string& spec) {
     Conversation c(machine.engine, Method::parse(spec).make());
-    c.turn(made_up_tokens(250, 1));
+    c.turn(synthetic_tokens(250, 1));
     c.answer(5);
   };
   EXPECT_THROW(turn("shadowkv:budget=48,outliers=3,rank=10,cache_rule=lru"), Error);

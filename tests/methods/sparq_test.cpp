@@ -249,10 +249,10 @@ TEST(SparQ, SharesThePromptsIndex) {
 }
 
 std::vector<Logits> two_turns_of_sparq(Conversation& c) {
-  std::vector<Logits> out = {c.turn(test::made_up_tokens(150, 1))};
-  for (int token : test::made_up_tokens(20, 2)) out.push_back(c.answer(token));
-  out.push_back(c.turn(test::made_up_tokens(20, 3)));
-  for (int token : test::made_up_tokens(6, 4)) out.push_back(c.answer(token));
+  std::vector<Logits> out = {c.turn(test::synthetic_tokens(150, 1))};
+  for (int token : test::synthetic_tokens(20, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(test::synthetic_tokens(20, 3)));
+  for (int token : test::synthetic_tokens(6, 4)) out.push_back(c.answer(token));
   return out;
 }
 
@@ -310,13 +310,13 @@ TEST(SparQ, FollowsEvictionsWhileDecoding) {
 TEST(SparQ, ContinuesAfterTruncation) {
   Machine machine("llama3");
   Conversation c(machine.engine, Method::parse("sparq:budget=24,r=4,mean_v=on").make());
-  c.turn(test::made_up_tokens(150, 1));
+  c.turn(test::synthetic_tokens(150, 1));
   std::vector<Logits> first, again;
-  for (int token : test::made_up_tokens(20, 2)) first.push_back(c.answer(token));
+  for (int token : test::synthetic_tokens(20, 2)) first.push_back(c.answer(token));
   c.sequence.truncate(150);
-  for (int token : test::made_up_tokens(20, 5)) c.answer(token);
+  for (int token : test::synthetic_tokens(20, 5)) c.answer(token);
   c.sequence.truncate(150);
-  for (int token : test::made_up_tokens(20, 2)) again.push_back(c.answer(token));
+  for (int token : test::synthetic_tokens(20, 2)) again.push_back(c.answer(token));
   EXPECT_TRUE(first == again);
 }
 
@@ -351,7 +351,7 @@ TEST(SparQ, BlendsOnlyItsOwnAttention) {
   policies.selection = std::move(policy);
   Conversation plain(machine.engine, Policies{}), alone(machine.engine, Policies{}),
       blended(machine.engine, std::move(policies));
-  const std::vector<int> prompt = test::made_up_tokens(80, 1);
+  const std::vector<int> prompt = test::synthetic_tokens(80, 1);
   for (Conversation* c : {&plain, &alone, &blended}) c->turn(prompt);
   const int token = 7;
   std::vector<Pass> passes;

@@ -171,8 +171,8 @@ TEST(SpeContext, LoadsAllTokensWithoutElasticLoading) {
   const auto want = test::answers(machine, spec, kSharedPrompt, steps);
   const auto loaded = [&](const std::string& settings) {
     test::Conversation c(machine.engine, Method::parse(spec + settings).make());
-    std::vector<test::Logits> got = {c.turn(test::made_up_tokens(kSharedPrompt, 1))};
-    for (const int token : test::made_up_tokens(steps, 2)) got.push_back(c.answer(token));
+    std::vector<test::Logits> got = {c.turn(test::synthetic_tokens(kSharedPrompt, 1))};
+    for (const int token : test::synthetic_tokens(steps, 2)) got.push_back(c.answer(token));
     EXPECT_TRUE(got == want) << settings;
     return c.sequence.counters.ledger.total();
   };
@@ -229,7 +229,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
   ASSERT_GT(thresholds[2], thresholds[1]);
   const std::string spec = "specontext:budget=24";
   Watched c(machine, fmt::format("{},memory={}", spec, memory.bytes / 1e9));
-  std::vector<test::Logits> logits = {c.talk->turn(test::made_up_tokens(prompt, 1))};
+  std::vector<test::Logits> logits = {c.talk->turn(test::synthetic_tokens(prompt, 1))};
   const auto on_host = [&] {
     std::vector<bool> out;
     for (const LayerState& layer : c.talk->sequence.layers)
@@ -237,7 +237,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
     return out;
   };
   EXPECT_EQ(on_host(), std::vector<bool>(static_cast<std::size_t>(shape.layers)));
-  const std::vector<int> answer = test::made_up_tokens(steps, 2);
+  const std::vector<int> answer = test::synthetic_tokens(steps, 2);
   for (int s = 0; s < steps; ++s) {
     logits.push_back(c.talk->answer(answer[static_cast<std::size_t>(s)]));
     const int left = layers_on_host(thresholds, prompt + s + 1);
@@ -273,7 +273,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
   EXPECT_TRUE(on_host().back());
   // A prompt that is longer than that begins with them in host memory.
   Watched later(machine, fmt::format("{},memory={}", spec, memory.bytes / 1e9));
-  later.talk->turn(test::made_up_tokens(static_cast<int>(thresholds[1]), 1));
+  later.talk->turn(test::synthetic_tokens(static_cast<int>(thresholds[1]), 1));
   EXPECT_EQ(later.talk->sequence.at(0).kv.working_set(), nullptr);
   EXPECT_NE(later.talk->sequence.at(1).kv.working_set(), nullptr);
   EXPECT_NE(test::message_of([&] { test::answers(machine, spec + ",memory=0.00001", prompt, 1); },
@@ -284,8 +284,9 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
 
 TEST(SpeContext, KeepsItsStateFromTurnToTurn) {
   test::Machine machine("llama3");
-  const std::vector<int> prompt = test::made_up_tokens(kSharedPrompt, 1),
-                         more = test::made_up_tokens(40, 3), answer = test::made_up_tokens(4, 2);
+  const std::vector<int> prompt = test::synthetic_tokens(kSharedPrompt, 1),
+                         more = test::synthetic_tokens(40, 3),
+                         answer = test::synthetic_tokens(4, 2);
   for (const std::string& head : draft_heads()) {
     const std::string spec = "specontext:budget=24," + head;
     test::Conversation turns(machine.engine, Method::parse(spec).make());

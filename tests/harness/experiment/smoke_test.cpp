@@ -205,9 +205,9 @@ TEST(Smoke, ShortensPromptsAndLeavesRoomForRecords) {
   EXPECT_EQ(smoke_manifest(paper(), {}).max_prompt_tokens, 2048) << "lcc is read from its file";
   std::string text = kSmokeManifest;
   text.replace(text.find("\"source\": \"files/lcc.jsonl\", "), 29, "");
-  Manifest made_up = parse_manifest(text, "paper.json");
-  EXPECT_EQ(smoke_manifest(made_up, {}).max_prompt_tokens, 300);
-  EXPECT_EQ(smoke_manifest(made_up, {{}, {{"longbench", "files"}}}).max_prompt_tokens, 2048);
+  Manifest synthetic = parse_manifest(text, "paper.json");
+  EXPECT_EQ(smoke_manifest(synthetic, {}).max_prompt_tokens, 300);
+  EXPECT_EQ(smoke_manifest(synthetic, {{}, {{"longbench", "files"}}}).max_prompt_tokens, 2048);
 }
 
 // Some cannot be made that short: then they are as short as they can be.

@@ -48,7 +48,7 @@ struct Golden {
 };
 
 /// A made-up case of the golden file.
-Dialogue made_up_dialogue(const Json& one) {
+Dialogue synthetic_dialogue(const Json& one) {
   LongBenchRecord record;
   record.id = "a";
   record.answers = {"b"};
@@ -69,7 +69,7 @@ TEST(OfficialPrompts, AreFilledFromSyntheticRecords) {
     const Renderer& setup = *golden.setups[one["setup"].get<std::size_t>()];
     const int limit = one["limit"];
     const std::string task = one["task"], where = fmt::format("{} {} {}", task, setup.name, limit);
-    const Dialogue dialogue = made_up_dialogue(one);
+    const Dialogue dialogue = synthetic_dialogue(one);
     const RenderedTurn rendered = setup.renderer.render(dialogue, 0, limit);
     EXPECT_EQ(rendered.tokens, one["tokens"].get<std::vector<int>>()) << where;
     EXPECT_EQ(setup.tokenizer.decode(rendered.tokens, false),
@@ -83,7 +83,7 @@ TEST(OfficialPrompts, SpansCoverThemWithoutGaps) {
   const Golden golden;
   for (const Json& one : golden.json["made_up"]) {
     const Renderer& setup = *golden.setups[one["setup"].get<std::size_t>()];
-    const Dialogue dialogue = made_up_dialogue(one);
+    const Dialogue dialogue = synthetic_dialogue(one);
     const RenderedTurn rendered = setup.renderer.render(dialogue, 0, one["limit"]);
     std::int32_t end = 0;
     std::map<SpanKind, int> counts;
