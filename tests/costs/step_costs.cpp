@@ -12,7 +12,7 @@ namespace turnbench::test {
 namespace {
 
 constexpr int kPrompt = 160;            // tokens
-constexpr int kBefore = 4, kSteps = 4;  // methods that choose every few steps choose every four
+constexpr int kBefore = 4, kSteps = 4;  // methods that select at intervals select every four steps
 
 struct SmallModel {
   explicit SmallModel(int layers)
