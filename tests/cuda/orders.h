@@ -30,8 +30,8 @@ constexpr ThreadOrder kOrders[] = {{"forward", emulation::Order::kForward, 0},
                                    {"shuffled again", emulation::Order::kShuffled, 2}};
 #endif
 
-/// run() in every order that a card may take: on a real one, twice as it comes.  Where run()
-/// returns a vector, its bits must be the same in each; they are what this returns.
+/// Calls run() in every order that a GPU may use; on a real GPU, twice in the order that occurs.
+/// If run() returns a vector, its bits must be the same in each order; this vector is returned.
 template <typename Run>
 auto in_every_order(const Run& run) {
   using Result = decltype(run());
