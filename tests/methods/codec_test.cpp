@@ -1,4 +1,4 @@
-// Codecs of the cache: what is stored, what is read back, and how many bytes that takes.
+// Codecs of the cache: stored bytes, decoded values, and sizes.
 
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ bool rebuilds_keys(const Policies& policies) {
   return capability<KeyRebuilder>(policies.selection.get()) != nullptr;
 }
 
-/// Every method that composes with a codec and has none, in small settings.
+/// Every method without a codec that can be combined with one, with small settings.
 std::vector<Method> other_methods() {
   std::vector<Method> out;
   for (const MethodInfo& info : all_methods()) {
@@ -213,7 +213,7 @@ class Codec : public testing::Test {
     double attended, kept;
     bool operator==(const Run&) const = default;
   };
-  /// Two turns with answers, of which the second is given twice.
+  /// Two turns with answers; the second answer is computed twice.
   static Run run(Engine& engine, Policies policies) {
     const std::vector<int> prompt = synthetic_tokens(200, 1), answer = synthetic_tokens(12, 2),
                            question = synthetic_tokens(40, 3);
@@ -263,7 +263,7 @@ TEST_F(Codec, OfTheSameElementsChangesNoMethod) {
   }
 }
 
-// A codec that rounds to bfloat16 gives what a cache of bfloat16 gives, whatever reads it: rows of
+// A codec that rounds to bfloat16 has the results of a cache in bfloat16 for all readers: rows of
 // the same pass, of later chunks, steps, statistics, indices and shifted positions.
 TEST_F(Codec, IsReadByAllThatReadTheCache) {
   for (const Method& method : other_methods()) {
@@ -332,7 +332,7 @@ TEST_F(Codec, StoresEncodedBytes) {
   EXPECT_EQ(shifted.sequence.kv_bytes(), bytes(40, 3));
 }
 
-// The decoded copies of a layer are scratch memory, which is estimated before a pass.
+// The decoded copies of a layer are in scratch memory, which is estimated before a pass.
 TEST_F(Codec, CountsDecodedCopiesAsWorkspace) {
   Machine m("llama3");
   const std::vector<int> prompt = synthetic_tokens(640, 1);

@@ -1,6 +1,6 @@
-// Whole dialogues under every eviction method and every history, held against the methods by the
-// book on a decoder in double precision: what is cached after each prompt and each answer token,
-// and the logits that come of it.
+// Whole dialogues with every eviction method and every history, compared with reference methods on
+// a decoder in double precision: the cached tokens after each prompt and each answer token, and the
+// resulting logits.
 
 #include <gtest/gtest.h>
 
@@ -162,7 +162,7 @@ TEST_F(MultiTurn, SnapKv) {
                 plain_snapkv({.budget = 24, .per_query_head = true}));
 }
 
-// With 60% of a prompt its equal shares, too.
+// With 60% of a prompt, also its equal shares.
 TEST_F(MultiTurn, PyramidKv) {
   for (const double budget : {0.3, 0.6}) {
     expect_golden(fmt::format("pyramidkv:budget={},window=4,kernel=3,beta=4", budget),
@@ -198,7 +198,7 @@ TEST_F(MultiTurn, SaBlock) {
   expect_golden("sablock:budget=24,window=4", plain_sablock(24, 4, ends));
 }
 
-// Its pool; a threshold that no sentence exceeds lets every step read all of it.
+// Its pool; with a threshold that no sentence exceeds, every step reads the whole pool.
 TEST_F(MultiTurn, SentenceKvsPool) {
   expect_golden(
       "sentencekv:budget=0.2,semantic_factor=2,window=4,kernel=3,sinks=2,recent=4,"

@@ -1,4 +1,5 @@
-// Round Attention against its worked examples, a reference in double precision, and full attention.
+// Round Attention, compared with worked examples, a reference in double precision, and full
+// attention.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -44,11 +45,11 @@ TEST(RoundChoice, WorkedExamples) {
   twelve[0] = 0.9;
   EXPECT_EQ(chosen_rounds(twelve, RoundRule::kAdaptive), (Ints{0}));
   EXPECT_EQ(chosen_rounds(twelve, RoundRule::kTopK).size(), 2u);
-  // A share of 0.82 is below that, but still the best one.
+  // A share of 0.82 is below the threshold, but still the best one.
   twelve.assign(12, 0.18 / 11);
   twelve[7] = 0.82;
   EXPECT_EQ(chosen_rounds(twelve, RoundRule::kAdaptive), (Ints{7}));
-  // Two that stand out of 30, at 0.45 each: mean 0.03333, deviation 0.11134.
+  // Two outliers among 30, at 0.45 each: mean 0.03333, deviation 0.11134.
   std::vector<double> thirty(30, 0.1 / 28);
   thirty[4] = thirty[20] = 0.45;
   EXPECT_EQ(chosen_rounds(thirty, RoundRule::kAdaptive), (Ints{4, 20}));
@@ -129,7 +130,8 @@ struct PlainRoundSettings {
   }
 };
 
-/// The layers of a dialogue by the book: all tokens are there, and each turn says who is seen.
+/// A reference of the layers of a dialogue: all tokens are present, and each turn defines which
+/// tokens it reads.
 class PlainRounds {
  public:
   PlainRounds(const PlainDecoder& decoder, PlainRoundSettings s)
@@ -164,7 +166,7 @@ class PlainRounds {
     return out;
   }
 
-  double closest = INFINITY;  ///< how near a choice was to another one, as a share of all
+  double closest = INFINITY;  ///< smallest distance to another selection, as a share of all
 
  private:
   struct Tokens {
@@ -262,7 +264,7 @@ class PlainRounds {
   bool in_question_ = false;
   std::vector<int> read_;
   std::vector<int> unread_;    // by round: turns in a row
-  std::vector<bool> dropped_;  // by round, when the turn began
+  std::vector<bool> dropped_;  // by round, at the beginning of the turn
 };
 
 struct TurnTokens {
@@ -339,7 +341,7 @@ TEST(Round, EqualsAPlainReference) {
   }
 }
 
-// All rounds, or all layers, are full attention to the bit.
+// With all rounds, or all layers, it is bit-identical to full attention.
 TEST(Round, ReadingAllIsFullAttention) {
   for (const char* model : {"llama3", "qwen2"}) {
     Machine machine(model);
@@ -352,7 +354,7 @@ TEST(Round, ReadingAllIsFullAttention) {
           std::string("round:lw=100")}) {
       EXPECT_TRUE(replies(machine.engine, spec, turns) == want) << model << " " << spec;
     }
-    // So is a first turn, and one with a single round before it.
+    // The same for a first turn, and for a turn after a single round.
     const std::vector<Logits> got = replies(machine.engine, "round:lw=1", turns);
     const std::size_t two = 2 + turns[0].answer.size() + turns[1].answer.size();
     EXPECT_TRUE(
@@ -361,7 +363,7 @@ TEST(Round, ReadingAllIsFullAttention) {
   }
 }
 
-// A dialogue that is prefilled again, answers and all, is read as it was: each part chooses, or
+// A dialogue that is prefilled again with its answers is read as before: each part selects, or
 // reads, as in its turn.
 TEST(Round, ReplayedDialogueHasTheSameResults) {
   Machine machine("llama3");
@@ -374,7 +376,7 @@ TEST(Round, ReplayedDialogueHasTheSameResults) {
 
     std::vector<int> all = kept.sequence.tokens;
     const DialogueView dialogue{all, kept.spans, 5, 0, {}};
-    for (const std::size_t first : {all.size(), std::size_t{20}}) {  // whole, or in two passes
+    for (const std::size_t first : {all.size(), std::size_t{20}}) {  // as a whole, or in two passes
       Sequence s = machine.engine.make_sequence(Method::parse(spec).make());
       const std::span<const int> tokens(all);
       Logits got;
@@ -396,7 +398,7 @@ TEST(Round, ReplayedDialogueHasTheSameResults) {
   }
 }
 
-// Dialogues that share a prefill go on as if each were alone.
+// Dialogues that share a prefill continue as if each were alone.
 TEST(Round, ForksOfASharedPrefixContinue) {
   Machine machine("llama3");
   const std::vector<TurnTokens> turns = synthetic_turns(5);
@@ -414,7 +416,7 @@ TEST(Round, ForksOfASharedPrefixContinue) {
             alone.sequence.policies.selection->counters());
 }
 
-// What is read above is counted: the first token, a round of four, and the turn.
+// Tokens that the upper layers read are counted: the first token, a round of four, and the turn.
 TEST(Round, CountsWhatItReads) {
   Machine machine("llama3");
   const std::vector<TurnTokens> turns = synthetic_turns(5);
@@ -441,8 +443,8 @@ TEST(Round, CountsWhatItReads) {
             before + question + 1 + (shape.layers - 1) * (read + 1));
 }
 
-/// Of all layers above `lower`: the bytes of so many tokens' keys and values; to a device with
-/// memory of its own, also of their positions.
+/// Bytes of the keys and values of `tokens` tokens in all layers above `lower`; on a device with
+/// separate memory, also of their positions.
 std::int64_t upper_bytes(const Sequence& s, int lower, double tokens, bool to_device) {
   const ModelShape& shape = s.shape();
   const PageLayout& layout = s.sets(0)[0].layout();
@@ -452,8 +454,8 @@ std::int64_t upper_bytes(const Sequence& s, int lower, double tokens, bool to_de
   return row * shape.kv_heads * (shape.layers - lower) * static_cast<std::int64_t>(tokens);
 }
 
-/// Talks with the cache in host memory and on the device: the same bits, and what moves is what was
-/// chosen, once a turn, and every new row.
+/// Dialogues with the cache in host memory and on the device: the same bits.  The transfers are the
+/// selected rounds, once per turn, and every new row.
 void expect_host_as_device(Machine& machine, int lw, const std::string& settings) {
   const std::string spec = fmt::format("round:lw={}{}", lw, settings);
   SCOPED_TRACE(machine.name + " " + spec);
@@ -510,7 +512,7 @@ TEST(Round, HostKeepsUnreadTokens) {
   expect_host_as_device(windowed, 1, ",strategy=mean");
 }
 
-// A question that is prefilled in chunks has chosen when its last row has.
+// A question that is prefilled in chunks selects after its last row.
 TEST(Round, ResultsDoNotDependOnChunks) {
   for (const char* model : {"llama3", "qwen2-yarn"}) {
     Machine machine(model);
@@ -541,7 +543,7 @@ TEST(Round, ResultsDoNotDependOnChunks) {
   }
 }
 
-// One submission for each chosen round, or one for each of them and layer.
+// One submission for each selected round, or one for each selected round and layer.
 TEST(Round, RoundsAreTransferredSeparately) {
   if (is_emulated()) GTEST_SKIP() << "its models have one upper layer";
   Machine machine("llama3");
@@ -565,8 +567,8 @@ TEST(Round, RoundsAreTransferredSeparately) {
   }
 }
 
-// Of each turn's rounds one is read.  The others are dropped when the next turn begins, so that it
-// chooses between that one and the round just ended.
+// One of each turn's rounds is read.  The others are dropped when the next turn begins, which
+// therefore selects between that round and the last one.
 TEST(Round, DropsUnselectedRounds) {
   Machine machine("llama3");
   const int layers = machine.engine.shape().layers;
@@ -595,8 +597,9 @@ TEST(Round, DropsUnselectedRounds) {
   }
 }
 
-// Without the lower layers' earlier rounds a turn begins with their copies: the same bits, and
-// beside what is chosen all tokens but the first one cross the link.
+// If the lower layers do not keep their earlier rounds on the device, a turn begins with their
+// transfers: the same bits, and in addition to the selected rounds all tokens except the first one
+// are transferred.
 TEST(Round, ColdRoundsAreTransferredWithTheTurn) {
   Machine machine("llama3");
   const int layers = machine.engine.shape().layers;
@@ -620,7 +623,7 @@ TEST(Round, ColdRoundsAreTransferredWithTheTurn) {
   }
 }
 
-// Forks in mid-answer, and answers that begin anew.
+// Forks within an answer, and answers that begin again.
 TEST(Round, ForksAreIndependent) {
   Machine machine("llama3");
   const std::vector<TurnTokens> turns = synthetic_turns(6);
@@ -643,8 +646,8 @@ TEST(Round, ForksAreIndependent) {
   EXPECT_TRUE(fork.turn(turns[0].question) == want);
 }
 
-// The device has the lower layers, and of the others what is chosen and the turn: its allocator
-// sees to it.
+// The device holds the lower layers, and of the other layers the selected rounds and the turn, as
+// its allocator shows.
 TEST(Round, ADialogueOfFortyRoundsStaysWithinTheDevice) {
   if (is_emulated()) return;
   Machine machine(TURNBENCH_SOURCE_DIR "/models/tiny");
@@ -680,7 +683,7 @@ TEST(Round, ADialogueOfFortyRoundsStaysWithinTheDevice) {
   EXPECT_THROW(talk(refused), Error);
 }
 
-// A cache that no prefill has filled: the last rows of the prompt choose.
+// A cache that was filled without a prefill: the last rows of the prompt select.
 TEST(Round, FilledCachesSelectRounds) {
   Machine machine("llama3");
   std::vector<Span> spans;

@@ -1,4 +1,4 @@
-// ShadowKV against a reference in double precision, its worked examples and full attention.
+// ShadowKV, compared with a reference in double precision, worked examples and full attention.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ std::vector<float> normal(std::size_t count, std::uint64_t seed) {
   return out;
 }
 
-/// A layer whose sets have keys before RoPE too, and which tokens come bit by bit.
+/// A layer whose sets also have keys before RoPE, and which receives its tokens in parts.
 struct RopeLayer : test::Layer {
   RopeLayer(int kv_heads, int group, int head_dim, int tokens, std::uint64_t seed)
       : test::Layer(kv_heads, group, head_dim, tokens, 1, seed) {
@@ -53,7 +53,7 @@ struct RopeLayer : test::Layer {
     rope_tables(rope_frequencies({}, head_dim), 1, all, cos.data(), sin.data());
     const std::size_t row = static_cast<std::size_t>(head_dim);
     for (std::size_t s = 0; s < keys.size(); ++s) {
-      // Keys of neighbours are alike, as in a text.
+      // Keys of adjacent tokens are similar, as in a text.
       std::vector<float>& own = raw.emplace_back(normal(all.size() * row, seed + 31 + s));
       for (std::size_t i = row; i < own.size(); ++i) own[i] += 0.8f * own[i - row];
     }
@@ -87,7 +87,7 @@ struct RopeLayer : test::Layer {
     }
     return out;
   }
-  /// As if the layer had so many tokens, of which the last ones are an answer.
+  /// The layer as if it had `tokens` tokens, of which the last ones are an answer.
   LayerView at(int tokens, int answered = 0, int layer = 0) {
     sets = cached;
     for (KvHeadCache& set : sets) set.truncate(tokens);
@@ -126,7 +126,7 @@ std::vector<double> landmark(const RopeLayer& layer, int set, int chunk, int tok
   return out;
 }
 
-/// Chunks [first, end) of a set with the least cosine of a key with the landmark.
+/// Chunks [first, end) of a set with the smallest cosine of a key with the landmark.
 Ints outliers_of(const RopeLayer& layer, int set, int first, int end, int count) {
   std::vector<double> strangeness;
   for (int c = first; c < end; ++c) {
@@ -145,8 +145,8 @@ Ints outliers_of(const RopeLayer& layer, int set, int first, int end, int count)
   return out;
 }
 
-/// Softmax over the landmarks of the chunks that are no outliers, for each query head; the chunks
-/// with the greatest maximum over the heads of a set.
+/// Softmax over the landmarks of the chunks that are not outliers, for each query head; the chunks
+/// with the highest maximum over the heads of a set.
 Ints chosen_of(const RopeLayer& layer, int set, int chunks, const Ints& outliers, int count) {
   Ints others;
   for (int c = 0; c < chunks; ++c) {
@@ -209,7 +209,8 @@ TEST(ShadowKv, ReadsTheChunksOfAPlainReference) {
   }
 }
 
-// Outliers of what a later turn adds: 10 for 50 chunks are 6 for 30 more, if the index goes on.
+// Outliers among the tokens of a later turn: 10 for 50 chunks give 6 for 30 more, if the index is
+// extended.
 TEST(ShadowKv, LaterTurnsHaveOutliersInProportion) {
   RopeLayer layer(2, 2, 16, 800, 4);
   for (const bool rebuild : {false, true}) {
@@ -254,7 +255,7 @@ TEST(ShadowKv, CountsChunksAndTails) {
   EXPECT_EQ(tail_of(",class=offload"), std::pair(120, 43));
 }
 
-// 24 outliers for each whole 1024 tokens of the budget, or as many as asked for.
+// 24 outliers for each whole 1024 tokens of the budget, or the given number.
 TEST(ShadowKv, OutliersOfItsClasses) {
   RopeLayer layer(1, 1, 4, 3000, 6);
   const auto outliers = [&](const std::string& spec) {
@@ -270,7 +271,7 @@ TEST(ShadowKv, OutliersOfItsClasses) {
   EXPECT_EQ(outliers("budget=512,outliers=7"), 7u);
 }
 
-// Keys that are equal have a cosine of 1: such a chunk is no outlier while others differ.
+// Keys that are equal have a cosine of 1: such a chunk is not an outlier while others differ.
 TEST(ShadowKv, EqualKeysAreNoOutliers) {
   RopeLayer layer(1, 1, 8, 400, 7);
   for (int j = 80; j < 88; ++j) {
@@ -325,7 +326,7 @@ double error_of(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(out);
 }
 
-/// A matrix with singular values of all sizes.
+/// A matrix with singular values of different magnitudes.
 std::vector<float> uneven(std::int64_t rows, std::int64_t columns) {
   std::vector<float> out = normal(static_cast<std::size_t>(rows * columns), 9);
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -333,7 +334,7 @@ std::vector<float> uneven(std::int64_t rows, std::int64_t columns) {
   return out;
 }
 
-// Singular values are those of a full SVD, and what is left out has the norm of the others.
+// Singular values are those of a full SVD, and the error has the norm of the omitted ones.
 TEST(LowRankKeys, FactorsEqualAnSvd) {
   using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   for (const std::int64_t rows : {20, 300}) {
@@ -365,7 +366,7 @@ TEST(LowRankKeys, FactorsEqualAnSvd) {
 }
 
 TEST(LowRankKeys, HandlesLowerRanksAndNoKeys) {
-  // Rank 3 of 8 columns, and nothing but zeros.
+  // Rank 3 of 8 columns, and a zero matrix.
   std::vector<float> x(static_cast<std::size_t>(50 * 8));
   const std::vector<float> a = normal(150, 1), b = normal(24, 2);
   x = product(a, b, 3, 8);
@@ -378,8 +379,8 @@ TEST(LowRankKeys, HandlesLowerRanksAndNoKeys) {
   for (const float u : coefficients(none, of_zeros)) EXPECT_EQ(u, 0);
 }
 
-/// Attention of a step over a selection, in a working set as the engine has it: what is pinned in
-/// the first slots, then what is chosen, `missing` tokens of each set, whose keys are rebuilt.
+/// Attention of a step over a selection, in a working set as in the engine: pinned tokens in the
+/// first slots, then the selected ones, with `missing` tokens of each set whose keys are rebuilt.
 std::vector<float> attend(RopeLayer& layer, SelectionPolicy& policy, const Selection& selection,
                           std::size_t missing) {
   const std::size_t sets = layer.cached.size();
@@ -443,8 +444,8 @@ std::vector<double> attention(const RopeLayer& layer, int head, const Ints& slot
   return out;
 }
 
-// One layer, all of it in double precision: SVD of the first prompt's keys before RoPE, the second
-// prompt's in its basis, landmarks, outliers, choice, rebuilt keys, attention.
+// A reference of one layer in double precision: SVD of the first prompt's keys before RoPE, the
+// second prompt's keys in this basis, landmarks, outliers, selection, rebuilt keys, attention.
 TEST(ShadowKv, AttentionIsThatOfAPlainReference) {
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   constexpr int kSets = 2, kGroup = 2, kDim = 16, kFirst = 420, kSecond = 530, kRank = 9;
@@ -583,7 +584,7 @@ std::vector<Logits> dialogue(Conversation& c, int prompt) {
   return out;
 }
 
-// All chunks, rebuilt from a product of full rank: full attention but for rounding.
+// All chunks, rebuilt from a product of full rank: full attention except for rounding.
 TEST(ShadowKv, EqualsFullAttentionAtFullRank) {
   for (const char* model : {"llama3", "qwen2"}) {
     Machine machine(model);
@@ -599,7 +600,7 @@ TEST(ShadowKv, EqualsFullAttentionAtFullRank) {
   }
 }
 
-// The index goes on in the basis of the first prompt, which spans all keys if its rank is full.
+// The index is extended in the basis of the first prompt, which spans all keys if its rank is full.
 TEST(ShadowKv, LaterTurnsEqualFullAttentionAtFullRank) {
   Machine machine("llama3");
   Conversation full(machine.engine, {});
@@ -619,7 +620,7 @@ TEST(ShadowKv, LaterTurnsEqualFullAttentionAtFullRank) {
   }
 }
 
-// Wherever keys and values are, whatever crossed the link: the same bits.
+// The same bits for every location of keys and values, and for all transfers.
 TEST(ShadowKv, PlacementAndCacheChangeNoBit) {
   for (const char* model : {"llama3", "qwen2"}) {
     Machine machine(model);
@@ -655,7 +656,7 @@ TEST(ShadowKv, FetchesTheValuesOfMissingChunks) {
   c.turn(synthetic_tokens(250, 1));
   for (int token : synthetic_tokens(12, 2)) c.answer(token);
   const ModelShape& shape = machine.engine.shape();
-  // On a device positions come too.
+  // On a device, positions are also transferred.
   const std::size_t position = machine.backend->memory()->is_host() ? 0 : sizeof(std::int32_t);
   const auto value =
       static_cast<std::int64_t>(c.sequence.sets(0)[0].layout().row_bytes() + position);

@@ -1,5 +1,5 @@
-// One set of tokens for all layers, chosen by a head beside the model: what is read, what has to be
-// moved, and that nothing else changes.
+// One set of tokens for all layers, selected by a separate head: the tokens read, the bytes
+// transferred, and that nothing else changes.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ int steps_of_shared_test() {
   return test::is_emulated() ? 3 : 12;
 }
 
-/// The heads that fit the model "llama3" of three layers.
+/// The heads that match the model "llama3" of three layers.
 std::vector<std::string> draft_heads() {
   std::vector<std::string> out = {"head=random", "head=random,feat=prev",
                                   "head=" + kDraftFolder + "midlayer"};
@@ -92,7 +92,8 @@ TEST(SpeContext, AllLayersReadTheSame) {
   }
 }
 
-// What is chosen is what a head says that saw the same tokens, whatever else happened.
+// The selection is that of a head that received the same tokens, regardless of all other
+// operations.
 TEST(SpeContext, ReadsTheTokensWithTheLargestWeights) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test(), kv_heads = machine.engine.shape().kv_heads;
@@ -147,8 +148,8 @@ TEST(SpeContext, EqualsFullAttentionWithinItsBudget) {
   }
 }
 
-// With all layers in host memory, each loads what the last step did not read, in the first step all
-// but the current token.
+// With all layers in host memory, each layer loads the tokens that the last step did not read, and
+// in the first step all tokens except the current one.
 TEST(SpeContext, LoadsTokensThatThePreviousStepDidNotRead) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test();
@@ -162,8 +163,8 @@ TEST(SpeContext, LoadsTokensThatThePreviousStepDidNotRead) {
   }
 }
 
-// The paper's ablation: without elastic loading a step brings all that it reads, and without copies
-// that run ahead nothing else changes.
+// The paper's ablation: without elastic loading, a step loads all tokens that it reads; without
+// loading ahead, nothing else changes.
 TEST(SpeContext, LoadsAllTokensWithoutElasticLoading) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test();
@@ -186,7 +187,7 @@ TEST(SpeContext, LoadsAllTokensWithoutElasticLoading) {
                             machine.engine.shape().kv_heads * 23);
 }
 
-// All KV heads share the blocks that a step loads on demand, and each may read others.
+// All KV heads share the blocks that a step loads on demand, although each head may read others.
 TEST(SpeContext, DemandRulesHaveRoomForAllLoadsOfAStep) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test(), kv_heads = machine.engine.shape().kv_heads;
@@ -207,8 +208,8 @@ TEST(SpeContext, DemandRulesHaveRoomForAllLoadsOfAStep) {
   }
 }
 
-// Layers leave the device from the last one, when the tokens with the step's own are as many as
-// their thresholds say (algorithm 2).
+// Layers are offloaded from the last one on, when the tokens including the step's own reach their
+// thresholds (algorithm 2).
 TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
   if (test::is_emulated()) GTEST_SKIP() << "a model of two layers";
   test::Machine machine("llama3");
@@ -220,7 +221,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
                          .group = shape.group(),
                          .budget = 24,
                          .element = 4};
-  // So that the first layer leaves at 105 tokens.
+  // The memory with which the first layer is offloaded at 105 tokens.
   const double token = 2.0 * 4 * shape.kv_heads * shape.head_dim;
   memory.bytes = 105.5 * token * (shape.layers + 1 + shape.group());
   const std::vector<std::int64_t> thresholds = placement_thresholds(memory);
@@ -256,7 +257,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
         EXPECT_EQ(e.bytes(), 0);
         continue;
       }
-      std::int64_t missing = 0;  // also in the step that moves the layer
+      std::int64_t missing = 0;  // also in the step that offloads the layer
       for (std::size_t h = 0; h < static_cast<std::size_t>(shape.kv_heads); ++h) {
         const Ints &now = c.read[static_cast<std::size_t>(s)][at][h],
                    &last = c.read[static_cast<std::size_t>(s - 1)][at][h];
@@ -271,7 +272,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
   }
   EXPECT_TRUE(logits == test::answers(machine, spec + ",placement=device", prompt, steps));
   EXPECT_TRUE(on_host().back());
-  // A prompt that is longer than that begins with them in host memory.
+  // A prompt longer than the thresholds begins with these layers in host memory.
   Watched later(machine, fmt::format("{},memory={}", spec, memory.bytes / 1e9));
   later.talk->turn(test::synthetic_tokens(static_cast<int>(thresholds[1]), 1));
   EXPECT_EQ(later.talk->sequence.at(0).kv.working_set(), nullptr);
@@ -293,8 +294,8 @@ TEST(SpeContext, KeepsItsStateFromTurnToTurn) {
     turns.turn(prompt);
     for (const int token : answer) turns.answer(token);
     turns.turn(more);
-    // All of it as one prompt: nothing remembers where turns ended, but attention of the answer was
-    // over some tokens alone.
+    // All of it as one prompt: no state depends on where turns ended, but the answer's attention
+    // was over some of the tokens only.
     std::vector<int> all = prompt;
     all.insert(all.end(), answer.begin(), answer.end());
     all.insert(all.end(), more.begin(), more.end());
@@ -325,7 +326,7 @@ TEST(SpeContext, CombinesWithEviction) {
             std::string::npos);
 }
 
-// The usual layers of hidden states are the same ones in a model of three.
+// The default layers of hidden states are the same layer in a model of three layers.
 TEST(SpeContext, RejectsADraftOfAnotherModel) {
   test::Machine machine("llama3"), other("qwen2");
   EXPECT_NE(test::message_of([&] {
