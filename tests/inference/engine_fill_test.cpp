@@ -1,4 +1,4 @@
-// Sequences whose prompt is made up rather than computed.
+// Sequences whose prompt is filled with synthetic data instead of a prefill.
 
 #include <gtest/gtest.h>
 

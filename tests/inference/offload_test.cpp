@@ -1,5 +1,5 @@
-// Keys and values in host memory: whatever is on the device, the bits are those of a cache that is
-// there whole, and the ledger has what the copies moved.
+// Keys and values in host memory: for any contents of the device, the results are bit-identical to
+// those of a cache on the device, and the ledger counts the bytes of the copies.
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@
 namespace turnbench::test {
 namespace {
 
-/// Reads sinks, a local window, the current token, and `chosen` others that depend on the step, the
-/// layer and the list, with some overlap from step to step.
+/// Reads sinks, a local window, the current token, and `chosen` other tokens that depend on the
+/// step, the layer and the list, with some overlap from step to step.
 struct ReadDrawn : SelectionPolicy {
   ReadDrawn(int chosen, int lists_per_set) : chosen(chosen), lists_per_set(lists_per_set) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
@@ -115,8 +115,8 @@ TEST_P(Offload, BitsDoNotDependOnWhatIsOnTheDevice) {
   }
 }
 
-// A policy that reads or pins more than its DeviceNeeds say, on top of the answer, is refused,
-// whatever the rule.
+// A policy that reads or pins more than its DeviceNeeds, in addition to the answer, is refused
+// under every rule.
 TEST_P(Offload, RejectsMoreTokensThanDeclared) {
   struct Promises : ReadDrawn {
     Promises(int step, int pin) : ReadDrawn(20, 1), step(step), pin(pin) {}
@@ -175,7 +175,7 @@ TEST_P(Offload, LedgerCountsRequiredTransfers) {
     EXPECT_EQ(prefill.prefill_bytes, 0);
     for (std::size_t s = 1; s < ledger.steps(); ++s) {
       const LedgerEntry& step = ledger.at(s, l);
-      // The second turn's prefill stands in the entry of the last step before it.
+      // The second turn's prefill is in the entry of the last step before it.
       const bool is_last = s == 12;
       EXPECT_EQ(step.writeback_bytes, sets * row * (is_last ? 41 : 1)) << s;
       EXPECT_EQ(step.prefill_bytes, is_last ? sets * 102 * row : 0) << s;
@@ -187,13 +187,13 @@ TEST_P(Offload, LedgerCountsRequiredTransfers) {
   }
 }
 
-// Steps that read the same tokens as the step before find them.
+// Steps that read the same tokens as the previous step hit them.
 TEST_P(Offload, PreviousStepsTokensAreHits) {
   Machine machine(GetParam());
   Conversation c(machine.engine, reading(20, {true, Rule::kPrevious, 0, 1}));
   c.turn(synthetic_tokens(90, 1));
   for (int token : synthetic_tokens(4, 2)) c.answer(token);
-  // Steps 2 and 3 draw from the same numbers, and n has grown by one.
+  // Steps 2 and 3 draw the same numbers, and n has grown by one.
   const Ledger& ledger = c.sequence.counters.ledger;
   std::int64_t hits = 0;
   for (std::size_t s = 1; s <= 4; ++s) {
@@ -204,7 +204,8 @@ TEST_P(Offload, PreviousStepsTokensAreHits) {
   EXPECT_GT(hits, 10 * machine.engine.shape().kv_heads);
 }
 
-// A method that selects nothing reads all from the host, also beyond the room it began with.
+// A method that selects nothing reads all tokens from the host, also beyond its initial room on the
+// device.
 TEST_P(Offload, ReadsEverything) {
   Machine machine(GetParam());
   Policies host;
@@ -220,7 +221,7 @@ TEST_P(Offload, ReadsEverything) {
   EXPECT_EQ(offloaded.sequence.resident_kv_bytes(), at_first + offloaded.sequence.added_kv_bytes());
 }
 
-/// Pins its answers, for which it asked no room.
+/// Pins its answers, for which it declared no room.
 struct PinAnswers : ReadDrawn {
   using ReadDrawn::ReadDrawn;
   std::unique_ptr<SelectionPolicy> clone() const override {
@@ -238,7 +239,7 @@ struct PinAnswers : ReadDrawn {
   int prompt = 0;
 };
 
-// Working sets grow with what is pinned, also those of forks, and lists with slots of their own do.
+// Working sets grow with the pinned tokens, also those of forks and those with slots per list.
 TEST_P(Offload, PinnedTokensMayGrow) {
   Machine machine(GetParam());
   const int lists = machine.engine.shape().group(), steps = is_emulated() ? 4 : 60;
@@ -270,9 +271,9 @@ TEST_P(Offload, PinnedTokensMayGrow) {
   }
 }
 
-// Sequences that go on from one prompt share its copy in host memory, and each of them has what it
-// would have alone.
-// Pre-RoPE keys that it has for others are not copied.
+// Sequences that continue from one prompt share its copy in host memory, and each of them has the
+// same results as alone.
+// Pre-RoPE keys that the prompt has for other sequences are not copied.
 TEST_P(Offload, ForksShareTheHostCopy) {
   for (const bool pre_rope_keys : {false, true}) {
     Machine machine(GetParam());
@@ -304,8 +305,7 @@ TEST_P(Offload, ForksShareTheHostCopy) {
   }
 }
 
-// The device holds no more than the working sets and, in a prefill, one layer; its allocator sees
-// to it.
+// The device holds at most the working sets and, in a prefill, one layer, as its allocator shows.
 TEST_P(Offload, StaysWithinTheDevice) {
   if (is_emulated()) return;
   Machine machine(GetParam());
@@ -337,7 +337,7 @@ TEST_P(Offload, StaysWithinTheDevice) {
   EXPECT_THROW(refused.turn(tokens), Error);
 }
 
-// The same of 64K tokens: the device never holds more than one layer of them and the working sets.
+// The same for 64K tokens: the device never holds more than one layer of them and the working sets.
 TEST(OffloadAtLength, SixtyFourThousandTokensStayWithinTheDevice) {
   if (is_emulated()) return;
   Machine machine("llama3");
@@ -366,7 +366,7 @@ TEST(OffloadAtLength, SixtyFourThousandTokensStayWithinTheDevice) {
   EXPECT_LE(engine.memory().peak_kv_bytes(), options.kv_limit);
   EXPECT_GE(engine.memory().host_kv_bytes(), layers * prompt * page);
 
-  options.kv_limit -= page;  // one page of each set less
+  options.kv_limit -= page;  // one page less in each set
   Engine small(machine.model, *machine.backend, options);
   EXPECT_THROW(filled(small, {true, Rule::kLfu, kCached, 128}), Error);
 }

@@ -1,4 +1,4 @@
-// What a layer holds of its tokens in host memory, row by row.
+// The tokens that a pinned layer holds of those in host memory, row by row.
 
 #include "inference/kv/pinned_layer.h"
 
@@ -44,7 +44,7 @@ class PinnedLayerTest : public testing::Test {
     return out;
   }
 
-  /// Makes the layer hold other ranges; returns the bytes that crossed the link.
+  /// Changes the ranges of the layer; returns the bytes that were transferred.
   std::int64_t change(PinnedLayer& layer, const Ranges& ranges) {
     std::int64_t bytes = 0;
     for (std::size_t r = layer.drop_ranges(ranges); r < ranges.size(); ++r) {
@@ -95,7 +95,8 @@ TEST_F(PinnedLayerTest, StartsWithTokensOnTheDevice) {
   EXPECT_EQ(device_->live_bytes(), 0u);
 }
 
-// The first range stays; the others come again, even if some of them were there.
+// The first range stays; the others are transferred again, even if some of their tokens were
+// present.
 TEST_F(PinnedLayerTest, ChangesItsTokens) {
   const std::int64_t token =
       kSets * (2 * kDim + (backend_->memory()->is_host() ? 0 : 1)) * std::int64_t{sizeof(float)};

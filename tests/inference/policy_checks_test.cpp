@@ -1,4 +1,5 @@
-// Policies that break a promise of policy.h: the engine refuses what they hand over, in one line.
+// Policies that violate a requirement of policy.h: the engine refuses their results with a message
+// of one line.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +14,7 @@ namespace {
 using namespace test;
 using Lists = std::vector<Ints>;
 
-/// Keeps what it is told to, whatever that is: after the prompt, or after each step of the
-/// answer.
+/// Keeps the given slots, valid or not: after the prompt, or after each step of the answer.
 struct KeepGivenSlots : EvictionPolicy {
   KeepGivenSlots(Lists lists, bool decoding, bool shift)
       : lists(std::move(lists)), decoding(decoding), shift(shift) {}
@@ -61,7 +61,7 @@ class PolicyChecks : public testing::Test {
     ASSERT_EQ(machine_.engine.shape().kv_heads, 2);
   }
 
-  /// What the engine says when a prompt and one token of an answer run under these policies.
+  /// The engine's error message for a prompt and one token of an answer with these policies.
   std::string error_of(Policies policies) {
     policies.method = "made-up";
     return message_of(
@@ -78,7 +78,7 @@ class PolicyChecks : public testing::Test {
   std::string read_error(const Lists& lists) {
     return error_of(selecting(std::make_unique<ReadGivenSlots>(lists)));
   }
-  /// One pattern is every head's.
+  /// One pattern applies to every head.
   std::string compute_error(const HeadPattern& pattern, std::size_t heads = 8) {
     Policies policies;
     policies.prefill =
@@ -120,8 +120,8 @@ TEST_F(PolicyChecks, RejectUndeclaredEvictions) {
             "keeps_unequal_sets declares");
 }
 
-// What a selection needs of the eviction beside it is asked where the policies meet, before any
-// token is computed.
+// The requirements of a selection on the eviction are checked when the policies are combined,
+// before any token is computed.
 TEST_F(PolicyChecks, RejectEvictionsIncompatibleWithTheSelection) {
   struct NeedsMuch : ReadGivenSlots {
     NeedsMuch(bool equal, bool whole) : ReadGivenSlots({}), equal(equal), whole(whole) {}

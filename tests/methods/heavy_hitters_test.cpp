@@ -308,7 +308,6 @@ TEST(Keyformer, TemperatureEqualsTheDenseReference) {
   for (std::size_t j = 0; j < 150; ++j) EXPECT_NEAR(got[j], want[j], 1e-4);
 }
 
-// Temperature 1 has a faster path without one of the logarithms.
 TEST(Keyformer, RefusesAnAnswerWithoutALimit) {
   PrescribedLayer layer({kExample});
   Policies p = Method::parse("keyformer:budget=4,recent=2").make();
@@ -319,6 +318,7 @@ TEST(Keyformer, RefusesAnAnswerWithoutALimit) {
             "keyformer: t_max: found 0 and an answer without a length limit, expected one");
 }
 
+// Temperature 1 has a faster path without one of the logarithms.
 TEST(Keyformer, TemperatureOneEqualsTheLimit) {
   Layer layer(2, 2, 64, 300, 300, 5);
   const auto near = layer.stats->column_mass({.gumbel = true, .temperature = 1 + 1e-5}).scores;
