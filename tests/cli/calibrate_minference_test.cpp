@@ -8,7 +8,7 @@
 namespace turnbench::test {
 namespace {
 
-/// Sentences of a made-up text.
+/// Sentences of a synthetic text.
 std::string synthetic_text(int sentences) {
   std::string out;
   for (int i = 0; i < sentences; ++i)
@@ -42,11 +42,11 @@ TEST(Calibrate, WritesAFileForMinference) {
   const Finished sparse =
       run_program({"generate", "--model", "tiny", "--prompt", text, "--max-tokens", "2",
                    "--ignore-eos", "--json", "--method", "minference:config=" + file});
-  EXPECT_EQ(sparse.code, 0) << sparse.err;  // as many lines as tokens: the same as dense
+  EXPECT_EQ(sparse.code, 0) << sparse.err;  // as many lines as tokens: equal to dense
   EXPECT_EQ(sparse.json()["ids"], dense.json()["ids"]);
 }
 
-// On a short prompt a window of 800 loses nothing, and it is the first candidate.
+// On a short prompt a window of 800 covers everything, and it is the first candidate.
 TEST(Calibrate, KeepsTypesOnRequest) {
   const TemporaryDirectory d;
   const std::string text = d.write("text.txt", synthetic_text(40)), file = d.path("patterns.json");

@@ -1,4 +1,4 @@
-// LongBench prompts as the official procedure makes them; see tests/golden/make_prompt_golden.py.
+// LongBench prompts of the official procedure; see tests/golden/make_prompt_golden.py.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::string short_hash(const std::string& hash) {
   return hash.substr(0, 16);
 }
 
-/// A small tokenizer and a chat template, as the golden file names them.
+/// A small tokenizer and a chat template, with the names of the golden file.
 struct Renderer {
   explicit Renderer(const Json& names)
       : name(names[0]),
@@ -47,7 +47,7 @@ struct Golden {
   std::vector<std::unique_ptr<Renderer>> setups;
 };
 
-/// A made-up case of the golden file.
+/// A synthetic case of the golden file.
 Dialogue synthetic_dialogue(const Json& one) {
   LongBenchRecord record;
   record.id = "a";
@@ -96,7 +96,7 @@ TEST(OfficialPrompts, SpansCoverThemWithoutGaps) {
     EXPECT_EQ(static_cast<std::size_t>(end), rendered.tokens.size());
     EXPECT_LE(counts[SpanKind::kContext], 1);
     if (one["limit"] != 0 || setup.name != "llama3") continue;
-    // Untruncated, each piece is where its text is.
+    // Without truncation, the span of each piece contains its text.
     for (const Span& span : rendered.spans) {
       const std::string text =
           setup.tokenizer.decode(std::span(rendered.tokens)
