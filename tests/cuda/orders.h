@@ -18,7 +18,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 #ifdef TURNBENCH_EMULATED
-/// An order in which the emulated card runs threads and streams.
+/// An order in which the emulated GPU runs threads and streams.
 struct ThreadOrder {
   const char* name;
   emulation::Order order;

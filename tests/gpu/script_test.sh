@@ -164,7 +164,7 @@ run "an unknown command" 2 benchmark
 run "too many arguments" 2 probe a b
 run "an architecture that is none" 2 build 90a
 
-# Without a card.
+# Without a GPU.
 CARD='' run "probe without a card" 0 probe
 says '^skipped: no GPU'
 says '^programs  *there are none'
@@ -190,7 +190,7 @@ run "programs to carry" 0 build
 traces '-DCMAKE_CUDA_ARCHITECTURES=90-real '
 [ -e build-gpu/programs/lib/ldd ] || wrong "found no library beside the programs"
 
-# With a card.
+# With a GPU.
 run "probe" 0 probe
 says '^addressing mode  *HMM'
 says '^compute capability  *9.0'

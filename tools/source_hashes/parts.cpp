@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of a part; `*` stands for any characters of a file's name.
+/// The files of a part; `*` matches any characters of a file's name.
 struct Rule {
   std::string_view part;
   std::vector<std::string_view> patterns;

@@ -4,7 +4,7 @@
 // them. Files that the build does not instrument for the thread sanitizer are compiled with the
 // latter defined.
 
-#ifdef __has_feature  // as Clang tells
+#ifdef __has_feature  // as reported by Clang
 #if __has_feature(address_sanitizer)
 #define EMULATION_ADDRESS_SANITIZER
 #elif __has_feature(thread_sanitizer) && !defined(EMULATION_THREAD_SANITIZER)
