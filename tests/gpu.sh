@@ -1,13 +1,13 @@
 #!/bin/sh
-# The CUDA backend on a machine with a card that is lent for short calls; see docs/gpu.md:
+# Tests and measures the CUDA backend on a machine with a GPU, in short calls; see docs/gpu.md:
 #   tests/gpu.sh build [ARCHITECTURE]     programs for other machines, in build-gpu/programs
-#   tests/gpu.sh probe [FOLDER]           what the machine has; 2 minutes at most
-#   tests/gpu.sh measure [FOLDER]         speed beside its targets; 8 minutes at most
-#   tests/gpu.sh test [FOLDER]            the suites, compute-sanitizer; 8 minutes at most
-# FOLDER gets table.txt, results.json and log.txt (default: $OUT or build-gpu/results, and in it the
-# command's name).  What fails or takes too long does not stop what follows it; then the exit code is
-# 1.  Without a card `probe` reports, `measure` and `test` build everything and run the kernels on
-# their emulation; all three say "skipped: no GPU".
+#   tests/gpu.sh probe [FOLDER]           hardware and software; at most 2 minutes
+#   tests/gpu.sh measure [FOLDER]         speed compared with its targets; at most 8 minutes
+#   tests/gpu.sh test [FOLDER]            the suites, compute-sanitizer; at most 8 minutes
+# FOLDER receives table.txt, results.json and log.txt (default: a folder with the command's name in
+# $OUT or build-gpu/results).  If a part fails or takes too long, the next parts still run, and the
+# exit code is 1.  Without a GPU, `probe` reports the machine, and `measure` and `test` build
+# everything and run the kernels on their emulation; all three print "skipped: no GPU".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 PATH=$PATH:/usr/local/cuda/bin
@@ -37,7 +37,7 @@ fi
 # shellcheck disable=SC1090  # one of those below
 case $1 in
   probe) begin probe 115 "${2-}" ;;
-  *) begin "$1" 460 "${2-}" ;;  # a part that is stopped takes a few seconds more
+  *) begin "$1" 460 "${2-}" ;;  # stopping a part takes a few more seconds
 esac
 find_card
 case $1 in

@@ -19,7 +19,7 @@ import numpy as np
 
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 
-# GGUF's names of tensors, and of what stands in each layer, as transformers names them.
+# GGUF's names of tensors, and of the tensors of each layer, with their names in transformers.
 MODEL_TENSORS = {"token_embd": "embed_tokens", "output_norm": "norm"}
 LAYER_TENSORS = {
     "attn_norm": "input_layernorm",
@@ -173,7 +173,7 @@ def main():
         write_json(arguments.out / "config.json", config(source))
         write_json(arguments.out / "tokenizer.json", tokenizer(source))
         write_json(arguments.out / "tokenizer_config.json", tokenizer_config(source))
-        # Last: with its weights the directory is complete.
+        # Last: the directory is complete once it has its weights.
         partial = arguments.out / "model.safetensors.partial"
         count, size = write_safetensors(partial, source.weights())
         partial.rename(arguments.out / "model.safetensors")

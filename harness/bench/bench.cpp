@@ -27,7 +27,7 @@ std::vector<int> random_tokens(int count, int vocab) {
 }
 
 /// Text of one kind, in which methods that need sentences find some.
-DialogueView made_up_dialogue(int answer_limit = kAnswerLimit) {
+DialogueView synthetic_dialogue(int answer_limit = kAnswerLimit) {
   DialogueView out;
   out.seed = 1;
   out.answer_limit = answer_limit;
@@ -45,7 +45,7 @@ struct Run {
 /// Dense if `method` is null.
 Run prefill(Engine& engine, const Method* method, const std::vector<int>& tokens, int batch) {
   const ModelConfig& c = engine.model().config();
-  const DialogueView dialogue = made_up_dialogue();
+  const DialogueView dialogue = synthetic_dialogue();
   std::vector<Sequence> sequences;
   std::vector<Pass> passes;
   for (int i = 0; i < batch; ++i)
@@ -97,7 +97,7 @@ struct Served {
 /// Answers `batch` prompts greedily with `new_tokens` tokens each.
 Served serve(Engine& engine, const Method& method, const std::vector<int>& tokens, int batch,
              int new_tokens) {
-  const DialogueView dialogue = made_up_dialogue(new_tokens);
+  const DialogueView dialogue = synthetic_dialogue(new_tokens);
   std::vector<Sequence> sequences;
   std::vector<Pass> prompts, steps;
   std::vector<int> newest(static_cast<std::size_t>(batch));
@@ -133,9 +133,9 @@ class SelectingPrefill {
     policies.placement = {};  // transfers are not part of the attention
     Sequence sequence = engine_.make_sequence(std::move(policies));
     const std::vector<int> tokens(static_cast<std::size_t>(count));
-    const DialogueView dialogue = made_up_dialogue();
+    const DialogueView dialogue = synthetic_dialogue();
     const Pass pass{.sequence = &sequence, .tokens = tokens, .dialogue = &dialogue};
-    const double seconds = engine_.attend_made_up(pass, layer).front();
+    const double seconds = engine_.attend_synthetic(pass, layer).front();
     const double pairs = sequence.counters.prefill_pairs;
     return {seconds, 4.0 * engine_.shape().head_dim * pairs,
             pairs / sequence.counters.prefill_pairs_dense};
@@ -200,7 +200,7 @@ std::vector<BenchRow> bench_prefill(Engine& engine, Backend& backend, const Benc
 
 std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const BenchOptions& options) {
   const ModelConfig& c = engine.model().config();
-  const DialogueView dialogue = made_up_dialogue();
+  const DialogueView dialogue = synthetic_dialogue();
   std::vector<BenchRow> out;
   for (int depth : options.tokens) {
     const std::vector<int> tokens = random_tokens(std::max(depth, 1), c.vocab);

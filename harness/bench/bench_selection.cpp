@@ -143,7 +143,7 @@ class SelectionBench {
                     .kind = Pass::Kind::kDecode,
                     .dialogue = &dialogue_,
                     .observer = observer};
-    return engine_.attend_made_up(pass, source_);
+    return engine_.attend_synthetic(pass, source_);
   }
 
   /// Time of a step: the median of a few, for each layer.

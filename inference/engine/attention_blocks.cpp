@@ -69,8 +69,8 @@ MatrixView<float> LayerAttention::turn_queries(Stage& stage, MatrixView<const fl
   std::iota(positions.begin(), positions.end(), first);
   // The queries already have their attention factor; the tables supply that of the keys.
   float* angles = core_.staging.get(2 * count);
-  turning_tables(core_.model.rope_frequencies(), core_.model.config().rope.attention_factor,
-                 positions, distance, angles, angles + count);
+  rerotation_tables(core_.model.rope_frequencies(), core_.model.config().rope.attention_factor,
+                    positions, distance, angles, angles + count);
   stage.turns.make_room(2 * rows, half);
   float* tables = stage.turns.view.data;
   stage.memory->copy(std::array{copy_of(angles, tables, 2 * count)});

@@ -118,7 +118,7 @@ void Engine::check_policies(const Pass& pass) {
 }
 
 void Engine::begin_steps(std::span<const Pass> passes, ForwardBatch& batch) {
-  transfers_.move_in_answers(passes);
+  transfers_.offload_during_decode(passes);
   retrieval_.begin_retrievers(passes, batch);
   transfers_.fetch_ahead(-1, passes, batch);
 }

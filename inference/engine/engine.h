@@ -67,7 +67,7 @@ class Engine {
   /// Runs only the attention of a pass, with synthetic queries, keys and values from `source`.
   /// Returns the seconds per layer, including those of its policies; the first layer's include
   /// policy work before the first layer.
-  std::vector<double> attend_made_up(const Pass& pass, KvSource& source);
+  std::vector<double> attend_synthetic(const Pass& pass, KvSource& source);
 
   /// Transfers over the links of all stages so far, with their times.
   LinkTraffic link_traffic() const;

@@ -100,7 +100,7 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
   sequence.next_position = sequence.policies.shifts_positions() ? sequence.sets(0)[0].size() : n;
 }
 
-std::vector<double> Engine::attend_made_up(const Pass& pass, KvSource& source) {
+std::vector<double> Engine::attend_synthetic(const Pass& pass, KvSource& source) {
   ForwardBatch batch = begin({&pass, 1});
   const auto began = Clock::now();
   begin_steps({&pass, 1}, batch);

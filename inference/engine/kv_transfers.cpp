@@ -135,7 +135,7 @@ void KvTransfers::repin(Sequence& s, int layer, std::int32_t first, std::int32_t
     PinnedLayer* held = kv.to_repin(pinned);
     if (held == nullptr) continue;
     most = std::max(most, pinned.size());
-    const std::size_t stay = held->let_go(pinned);
+    const std::size_t stay = held->drop_ranges(pinned);
     changes.push_back({l, *held, std::move(pinned), stay});
   }
   std::vector<Copy> copies;
@@ -175,7 +175,7 @@ Residency::Options KvTransfers::working_set_of(const Sequence& s, int layer,
   });
 }
 
-void KvTransfers::move_in_answers(std::span<const Pass> passes) {
+void KvTransfers::offload_during_decode(std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
     const SelectionPolicy* selection = s.policies.selection.get();
@@ -194,7 +194,7 @@ void KvTransfers::move_in_answers(std::span<const Pass> passes) {
       if (needs.everything) continue;
       const Residency::Options options = working_set_of(s, l, needs);
       with_error_prefix(selection_at(s, l), [&] {
-        kv.move_in_answer(options, needs, pinned_of(selection, l), s.counters.ledger.now(l));
+        kv.offload_during_decode(options, needs, pinned_of(selection, l), s.counters.ledger.now(l));
       });
     }
   }

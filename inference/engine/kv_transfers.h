@@ -27,7 +27,7 @@ class KvTransfers {
   /// Appends the token of a decode step, whose rows must then be written.
   AppendPlan append_step(Sequence& sequence, int layer, std::span<const std::int32_t> position);
   /// Offloads layers during decoding that the method no longer needs entirely on the device.
-  void move_in_answers(std::span<const Pass> passes);
+  void offload_during_decode(std::span<const Pass> passes);
   /// Prefetches for policies that select ahead: once layer `after` has selected (-1: at the begin
   /// of a step), selects for the offloaded layers after it and starts their transfers to the
   /// device.

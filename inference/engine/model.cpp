@@ -116,7 +116,7 @@ class Source {
     const DType type = t != nullptr ? t->dtype : dtype_;
     const std::size_t row_bytes = columns * size_of(type);
     const std::int64_t block = std::max<std::size_t>(1, kBlockBytes / row_bytes);
-    std::vector<std::byte> made_up;
+    std::vector<std::byte> drawn;
     for (std::int64_t r = 0; r < rows; r += block) {
       const std::int64_t count = std::min(block, rows - r);
       if (t != nullptr) {
@@ -124,27 +124,27 @@ class Source {
         m->set_rows(first + r, part.data(), type, count);
         c_.tensors->release_pages(part);
       } else {
-        made_up.resize(count * row_bytes);
-        draw_rows(name, r, count, columns, made_up.data());
-        m->set_rows(first + r, made_up.data(), type, count);
+        drawn.resize(count * row_bytes);
+        draw_rows(name, r, count, columns, drawn.data());
+        m->set_rows(first + r, drawn.data(), type, count);
       }
     }
   }
 
   /// A vector of weights in the backend's memory.
-  WeightVector weight_vector(const std::string& name, std::int64_t size, float made_up) const {
-    return weight_vector(vector(name, size, made_up));
+  WeightVector weight_vector(const std::string& name, std::int64_t size, float synthetic) const {
+    return weight_vector(vector(name, size, synthetic));
   }
   WeightVector weight_vector(const std::vector<float>& values) const {
     return WeightVector(values, backend_.memory());
   }
 
-  std::vector<float> vector(const std::string& name, std::int64_t size, float made_up) const {
-    std::vector<float> out(static_cast<std::size_t>(size), made_up);
+  std::vector<float> vector(const std::string& name, std::int64_t size, float synthetic) const {
+    std::vector<float> out(static_cast<std::size_t>(size), synthetic);
     if (c_.tensors) {
       const TensorView& t = c_.tensors->at(name, {size});
       read(t, 0, out.size(), out.data());
-    } else if (made_up == 0) {
+    } else if (synthetic == 0) {
       Random random = stream(name);
       for (float& x : out) x = draw(random);
     }

@@ -122,7 +122,7 @@ void LayerKv::end_step(LedgerEntry& ledger) {
 
 PinnedLayer* LayerKv::to_repin(std::span<const SlotRange> pinned) {
   auto* layer = in<PinnedLayer>();
-  return layer == nullptr || layer->goes_on_with(pinned) ? nullptr : layer;
+  return layer == nullptr || layer->is_extended_by(pinned) ? nullptr : layer;
 }
 
 std::shared_ptr<HostCopy> LayerKv::copy_to_host() {
@@ -154,8 +154,8 @@ void LayerKv::remember_read(const SlotLists& selected) {
   if (auto* device = in<OnDevice>()) device->last_read = selected;
 }
 
-void LayerKv::move_in_answer(const Residency::Options& options, const DeviceNeeds& needs,
-                             const PinnedSlots& pinned, LedgerEntry& ledger) {
+void LayerKv::offload_during_decode(const Residency::Options& options, const DeviceNeeds& needs,
+                                    const PinnedSlots& pinned, LedgerEntry& ledger) {
   const SlotLists last = std::move(in<OnDevice>()->last_read);
   use_working_set(options, needs, pinned, true);
   if (!last.empty()) in<WorkingSet>()->take_in(sets_, last);

@@ -127,11 +127,11 @@ class LayerKv {
   /// Prompts and steps will read only the pinned tokens.
   void use_pinned(std::span<const SlotRange> pinned);
   /// During decoding: stores what the last step read of a layer on the device, for the working set
-  /// that `move_in_answer` creates.
+  /// that `offload_during_decode` creates.
   void remember_read(const SlotLists& selected);
   /// Offloads a layer between two decode steps.
-  void move_in_answer(const Residency::Options& options, const DeviceNeeds& needs,
-                      const PinnedSlots& pinned, LedgerEntry& ledger);
+  void offload_during_decode(const Residency::Options& options, const DeviceNeeds& needs,
+                             const PinnedSlots& pinned, LedgerEntry& ledger);
 
   /// Replaces all tokens by `sets` on the device, which `storage` has in another row format.
   void convert(std::shared_ptr<const KvStorage> storage, std::vector<KvHeadCache> sets);

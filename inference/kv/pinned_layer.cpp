@@ -33,7 +33,7 @@ PinnedLayer::~PinnedLayer() {
   }
 }
 
-bool PinnedLayer::goes_on_with(std::span<const SlotRange> pinned) const {
+bool PinnedLayer::is_extended_by(std::span<const SlotRange> pinned) const {
   if (pinned.size() != ranges_.size()) return false;
   for (std::size_t i = 0; i < pinned.size(); ++i) {
     const bool is_last = i + 1 == pinned.size();
@@ -43,7 +43,7 @@ bool PinnedLayer::goes_on_with(std::span<const SlotRange> pinned) const {
   return true;
 }
 
-std::size_t PinnedLayer::let_go(std::span<const SlotRange> pinned) {
+std::size_t PinnedLayer::drop_ranges(std::span<const SlotRange> pinned) {
   settle();
   const SlotRange &first = pinned.front(), &held = ranges_.front();
   const bool stays = pinned.size() > 1 && first.begin == held.begin && first.end <= held.end;

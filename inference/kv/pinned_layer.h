@@ -33,12 +33,12 @@ class PinnedLayer {
   std::span<KvHeadCache> sets() { return sets_; }
 
   /// Whether `pinned` equals the current ranges, except that its last one may be longer.
-  bool goes_on_with(std::span<const SlotRange> pinned) const;
+  bool is_extended_by(std::span<const SlotRange> pinned) const;
   /// Removes all ranges except the first one, which stays if `pinned` contains it.  Returns the
   /// number of ranges left.
-  std::size_t let_go(std::span<const SlotRange> pinned);
-  /// After `let_go`: adds slots for the tokens of a range that are before host slot `end`.  Appends
-  /// the copies of their rows from `host` to `copies`.
+  std::size_t drop_ranges(std::span<const SlotRange> pinned);
+  /// After `drop_ranges`: adds slots for the tokens of a range that are before host slot `end`.
+  /// Appends the copies of their rows from `host` to `copies`.
   void add_range(const SlotRange& range, std::int32_t end, std::span<const KvHeadCache> host,
                  std::vector<Copy>& copies);
   /// Makes `settle` wait for these copies, too.

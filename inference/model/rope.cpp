@@ -60,9 +60,9 @@ void rope_tables(std::span<const float> frequencies, double attention_factor,
   }
 }
 
-void turning_tables(std::span<const float> frequencies, double attention_factor,
-                    std::span<const std::int32_t> positions, std::int32_t to, float* cos,
-                    float* sin) {
+void rerotation_tables(std::span<const float> frequencies, double attention_factor,
+                       std::span<const std::int32_t> positions, std::int32_t to, float* cos,
+                       float* sin) {
   for (std::int32_t position : positions) {
     for (float f : frequencies) {  // the difference of the angles of rope_tables
       const double angle = static_cast<double>(static_cast<float>(to) * f) -

@@ -31,8 +31,8 @@ void rope_tables(std::span<const float> frequencies, double attention_factor,
                  std::span<const std::int32_t> positions, float* cos, float* sin);
 
 /// The same for rotations that move vectors already rotated to `positions` to position `to`.
-void turning_tables(std::span<const float> frequencies, double attention_factor,
-                    std::span<const std::int32_t> positions, std::int32_t to, float* cos,
-                    float* sin);
+void rerotation_tables(std::span<const float> frequencies, double attention_factor,
+                       std::span<const std::int32_t> positions, std::int32_t to, float* cos,
+                       float* sin);
 
 }  // namespace turnbench

@@ -8,8 +8,8 @@
 namespace turnbench::test {
 namespace {
 
-/// Sentences of a made-up text.
-std::string made_up_text(int sentences) {
+/// Sentences of a synthetic text.
+std::string synthetic_text(int sentences) {
   std::string out;
   for (int i = 0; i < sentences; ++i)
     out += "alice has the red book number " + std::to_string(i * 37 % 100) + ". ";
@@ -18,7 +18,7 @@ std::string made_up_text(int sentences) {
 
 TEST(Calibrate, WritesAFileForMinference) {
   const TemporaryDirectory d;
-  const std::string text = d.write("text.txt", made_up_text(60)), file = d.path("patterns.json");
+  const std::string text = d.write("text.txt", synthetic_text(60)), file = d.path("patterns.json");
   for (const char* objective : {"recall", "output"}) {
     const Finished run =
         run_program({"method", "minference", "calibrate", "--model", "tiny", "--text", text, "-o",
@@ -42,14 +42,14 @@ TEST(Calibrate, WritesAFileForMinference) {
   const Finished sparse =
       run_program({"generate", "--model", "tiny", "--prompt", text, "--max-tokens", "2",
                    "--ignore-eos", "--json", "--method", "minference:config=" + file});
-  EXPECT_EQ(sparse.code, 0) << sparse.err;  // as many lines as tokens: the same as dense
+  EXPECT_EQ(sparse.code, 0) << sparse.err;  // as many lines as tokens: equal to dense
   EXPECT_EQ(sparse.json()["ids"], dense.json()["ids"]);
 }
 
-// On a short prompt a window of 800 loses nothing, and it is the first candidate.
+// On a short prompt a window of 800 covers everything, and it is the first candidate.
 TEST(Calibrate, KeepsTypesOnRequest) {
   const TemporaryDirectory d;
-  const std::string text = d.write("text.txt", made_up_text(40)), file = d.path("patterns.json");
+  const std::string text = d.write("text.txt", synthetic_text(40)), file = d.path("patterns.json");
   const Finished run =
       run_program({"method", "minference", "calibrate", "--model", "tiny", "--text", text, "-o",
                    file, "--first-row", "100", "--keep-types"});

@@ -1,4 +1,4 @@
-// What `answers` prints is what the store holds.
+// The output of `answers` equals the content of the store.
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class AnswersCommandOutput : public testing::Test {
   }
   std::vector<Json> where(const char* condition) const { return lines({"--where", condition}); }
 
-  /// The lines of all that satisfy, picked here.
+  /// The lines of all records that satisfy a condition, selected by the test.
   std::vector<Json> picked(const std::function<bool(const Json&, const Json&)>& keep) const {
     std::vector<Json> out;
     for (const Json& line : lines()) {
@@ -172,7 +172,7 @@ TEST_F(AnswersCommandOutput, Filters) {
   EXPECT_EQ(lines({"--method", "snapkv", "--method", "full", "--dataset", "tiny-fact"}), lines());
 }
 
-// Several conditions are of one answer, not of one turn.
+// Several conditions must hold for the same answer, not for the same turn.
 TEST_F(AnswersCommandOutput, CombinesConditions) {
   execute(db_,
           "UPDATE score SET value = 1; UPDATE record SET prompt_tokens = 999 WHERE cell IN (SELECT "
@@ -183,7 +183,7 @@ TEST_F(AnswersCommandOutput, CombinesConditions) {
   EXPECT_TRUE(lines({"--where", "prompt_tokens=999", "--where", "score<50"}).empty());
 }
 
-// A hole is shown as one.
+// A missing answer is shown as missing.
 TEST_F(AnswersCommandOutput, ShowsFailedAndMissingAnswers) {
   const std::string cell = "cell = (SELECT cell FROM experiment_cell WHERE method LIKE 'snap%')";
   execute(db_,

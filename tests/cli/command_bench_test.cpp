@@ -1,4 +1,5 @@
-// What bench measures and prints.  Times are a machine's own; what they are times of is not.
+// The measures and the output of bench.  Times depend on the machine; the measured operations do
+// not.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ TEST(Bench, PrefillTimesEveryLengthBatchAndMethod) {
   EXPECT_LT(json["rows"][5]["pairs"], 1) << "of 200 tokens a sink and a band";
 }
 
-// The bytes that a step must read at least decide its share of the bandwidth.
+// The minimum number of bytes that a step must read determines its share of the bandwidth.
 TEST(Bench, DecodeReadsKeptTokens) {
   const Json json = bench({"decode", "--depth", "0,512", "--batch", "2", "--method", "full",
                            "--method", "snapkv:budget=64"});
@@ -62,7 +63,8 @@ TEST(Bench, AttentionAndStatisticsAreComparedWithDense) {
   EXPECT_GT(statistics["rows"][0]["of_dense"], 0);
 }
 
-// Of 600 rows each reads at most a window of 64, sinks, blocks on their way, and 2 * 16 tokens.
+// Of 600 rows, each reads at most a window of 64, sinks, tokens between window and blocks, and 2 *
+// 16 tokens.
 TEST(Bench, AttentionShowsSelectionInPrompts) {
   const Json json = bench({"attention", "--tokens", "600", "--method",
                            "infllm:init=16,block=16,local=64,topk=2,exc=32"});
@@ -89,7 +91,7 @@ TEST(Bench, SelectionIsComparedWithFullAttention) {
     EXPECT_GT(row["of_full"], 0);
     EXPECT_LE(row["bytes_read"], all);
   }
-  // Of 600 tokens: 32 sinks, 34 + 34, the current one.
+  // Of 600 tokens: 32 sinks, 34 + 34, and the current one.
   EXPECT_NEAR(pqcache["bytes_read"].get<double>() / all, 101.0 / 600, 1e-3);
   EXPECT_GT(pqcache["recall"], 0.1);
   EXPECT_LT(pqcache["recall"], 1);
@@ -99,8 +101,8 @@ TEST(Bench, SelectionIsComparedWithFullAttention) {
   EXPECT_NEAR(snapkv["bytes_read"].get<double>() / all, 64.0 / 600, 0.02);
 }
 
-// Of four layers the first reads all tokens and the others 100; of one that is measured alone, and
-// then stands for all, 100 are read.
+// Of four layers, the first reads all tokens and the others 100.  If only one layer is measured, it
+// represents all layers and reads 100.
 TEST(Bench, SelectionMeasuresAllLayersOrSome) {
   const auto read = [](const Arguments& more, int measured) {
     Arguments arguments = {"selection", "--depth", "600", "--method", "specontext-self:budget=100"};
@@ -115,7 +117,8 @@ TEST(Bench, SelectionMeasuresAllLayersOrSome) {
   EXPECT_NEAR(read({"--layers", "1"}, 1), 100.0 / 600, 0.01);
 }
 
-// Tokens of the answers over all the time, and without the prefill and the tokens that it gives.
+// All answer tokens divided by the total time, and without the prefill and the tokens that it
+// gives.
 TEST(Bench, ThroughputCountsAllAnswers) {
   const Json json =
       bench({"throughput", "--tokens", "48", "--new-tokens", "5", "--batch", "1,3", "--method",
@@ -127,7 +130,7 @@ TEST(Bench, ThroughputCountsAllAnswers) {
                  rate = row["tokens_per_s"]["median"];
     EXPECT_EQ(row["new_tokens"], 5);
     EXPECT_NEAR(rate * seconds, 5 * batch, 1e-6);
-    // The four steps took part of the time in which there were five tokens.
+    // The four steps took a part of the time of the five tokens.
     EXPECT_GT(row["decode_tokens_per_s"], 4 * batch / seconds);
     best += row["best"].get<bool>();
   }

@@ -1,5 +1,5 @@
-// `diff`: where the protocols of two runs part, against the one setting that was changed, and the
-// differences, against the records of both stores.
+// `diff`: the fields in which the protocols of two runs differ, compared with the one setting that
+// was changed, and the differences in scores, compared with the records of both stores.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -53,12 +53,12 @@ class DiffTest : public testing::Test {
   const TemporaryDirectory directory_;
 };
 
-/// One changed setting and the field that names it.
+/// One changed setting and the field that must contain its name.
 struct Change {
   const char* name;
   Edits edits;
   const char *field, *first, *second;
-  int cells;  ///< pairs of cells that part there, of 4
+  int cells;  ///< pairs of cells that differ in it, of 4
 };
 
 TEST_F(DiffTest, TheFirstFieldIsTheChangedSetting) {
@@ -141,7 +141,7 @@ TEST_F(DiffTest, SameRunHasNoDifference) {
   EXPECT_NE(text.out.find("0 of 4 cells differ"), std::string::npos) << text.out;
 }
 
-/// What the records of two stores say of one pair of cells, read and computed without the program.
+/// The result of two stores for one pair of cells, computed from the records without the program.
 struct Expected {
   int turns = 0, answers = 0, prompts = 0, scores = 0;
   std::map<std::string, double> by_dialogue;  ///< sum of the differences over its turns
@@ -159,7 +159,7 @@ struct Expected {
     const double half = 100 * kT * std::sqrt(n / (n - 1) * squares + 1 / (n * n) / 2);
     return {std::max(mean() - half, -100.0), std::min(mean() + half, 100.0)};
   }
-  /// The share of all sign flips whose sum is as far from 0.
+  /// The share of all sign flips whose sum is at least as far from 0.
   double p() const {
     int hits = 0;
     const auto n = static_cast<int>(by_dialogue.size());
@@ -271,7 +271,7 @@ TEST_F(DiffTest, ComparesOnlyEqualDialogues) {
   const Json of_others = json(before, others)["cells"];
   for (const Json& cell : of_others) {
     EXPECT_EQ(cell["dialogues"], 0);
-    EXPECT_EQ(cell["dialogues_only_a"], 4);  // ids name the seed
+    EXPECT_EQ(cell["dialogues_only_a"], 4);  // ids contain the seed
     EXPECT_EQ(cell["dialogues_only_b"], 4);
     EXPECT_EQ(cell["dialogues_of_other_content"], 0);
     EXPECT_TRUE(cell["difference"].is_null());
@@ -359,7 +359,7 @@ TEST_F(DiffTest, TakesTwoExperimentsOfOneStore) {
   EXPECT_EQ(lacks.code, 1);
   EXPECT_NE(lacks.out.find("Only in A: tiny, tiny-fact, begin, snapkv"), std::string::npos)
       << lacks.out;
-  // One name: of both stores.  None: the latest of each.
+  // One name refers to both stores, no name to the latest experiment of each.
   const std::string other = run("other", {{"window=8", "window=40"}});
   EXPECT_EQ(diff({db, other, "--experiment", "runs", "--json"}).json()["protocol"][0]["field"],
             "method.window");

@@ -1,5 +1,5 @@
-// What `forget` takes out is gone with all that hangs on it, comes back by `run`, and nothing else
-// changes.
+// `forget` removes results with all data that refers to them, `run` computes them again, and
+// nothing else changes.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ TEST_F(Forget, NameDeletesEverySettingAndRunRecomputesThem) {
 
 TEST_F(Forget, ShrinksTheFile) {
   run("e", kThree, db_);
-  // Answers of a large store, under a method that goes.
+  // Answers of a large store, for a method that is removed.
   execute(db_,
           "UPDATE record SET answer = hex(zeroblob(200000)) WHERE cell IN (SELECT key FROM "
           "cell WHERE method LIKE 'snapkv%')");
@@ -104,7 +104,7 @@ TEST_F(Forget, DeletesASingleSetting) {
   EXPECT_EQ(records("full"), 4);
 }
 
-// An experiment goes with its plan; what remains is a store that never had it.
+// An experiment is removed with its plan; the result equals a store that never contained it.
 TEST_F(Forget, ExperimentKeepsSharedCells) {
   const std::string alone = directory_.path("alone.db");
   run("a", R"("full", "snapkv:budget=32,window=8")", alone);
@@ -135,7 +135,7 @@ TEST_F(Forget, MethodIsDeletedFromEveryExperiment) {
   EXPECT_EQ(records("full"), 0);
 }
 
-// No manifest plans what was imported: it does not wait for a run.
+// No manifest plans imported results: they are not pending.
 TEST_F(Forget, ImportedPredictionsAreNotPlannedAgain) {
   const std::string table = run("e", R"("full")", db_).out;
   const std::string first = run_program({"answers", db_}).lines().at(0),

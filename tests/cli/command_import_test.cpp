@@ -1,4 +1,4 @@
-// Predictions made elsewhere, through the command line.
+// Import of predictions that other programs made, through the command line.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ const char* kManifest = R"({"name": "small", "models": ["tiny"],
   "positions": ["begin", "end"], "methods": ["full"], "max_new_tokens": 4,
   "tables": [{"rows": ["method"], "columns": ["position"], "difference_to": "full"}]})";
 
-/// What `dialogues` prints of the manifest's dataset.
+/// The output of `dialogues` for the manifest's dataset.
 std::vector<Json> dialogues() {
   const Finished run =
       run_program({"dialogues", "--dataset", "tiny-fact", "--limit", "2", "--length", "120",
@@ -26,7 +26,7 @@ std::vector<Json> dialogues() {
   return out;
 }
 
-/// The first turns right, the others wrong.
+/// The first turns are correct, the others wrong.
 std::string half_right() {
   std::string out;
   for (const Json& d : dialogues()) {
@@ -61,14 +61,14 @@ TEST(Import, AppearsInTheTable) {
   EXPECT_NE(first.err.find("8 predictions stored as imported:theirs"), std::string::npos);
   EXPECT_NE(first.out.find("| imported:theirs | 50.0 ["), std::string::npos) << first.out;
   EXPECT_NE(first.out.find("| full | "), std::string::npos) << first.out;
-  // The same again, and by way of the store alone, adds nothing.
+  // Importing the same predictions again, or by the experiment's name only, adds nothing.
   const Dump before = dump(import.db, true);
   EXPECT_EQ(import.run(file, {"--label", "theirs", "--experiment", "small"}).out, first.out);
   expect_same(dump(import.db, true), before);
-  // Nor does it get lost when the manifest runs again.
+  // Another run of the manifest keeps them.
   EXPECT_EQ(run_program({"run", import.manifest, "--db", import.db, "--quiet"}).out, first.out);
   EXPECT_EQ(run_program({"score", import.db}).code, 0);
-  // Traced: the file's path and hash, and that nothing is known of the model.
+  // Provenance: the file's path and hash, and that nothing is known of the model.
   EXPECT_EQ(count(import.db, "SELECT count(*) FROM environment WHERE json LIKE '%" + file + "%'"),
             1);
   EXPECT_EQ(count(import.db,
@@ -85,7 +85,7 @@ TEST(Import, AppearsInTheTable) {
       << refused.err;
   expect_same(dump(import.db, true), mine);
   EXPECT_EQ(import.run(other, {"--label", "more", "--experiment", "small"}).code, 0);
-  // What it lacks is nothing that run could do.
+  // Missing predictions are not pending work for `run`.
   const Finished status = run_program({"status", import.db, "--json"});
   EXPECT_EQ(status.code, 0);
   const Json state = status.json()[0];
@@ -122,7 +122,7 @@ TEST(Import, ManifestsPrintTheIdsOfTheirOwnData) {
   EXPECT_EQ(ids_of(run_program({"dialogues", manifest, "--dataset", "mine", "--positions", "middle",
                                 "--limit", "1"})),
             std::vector<std::string>{"first:middle"});
-  // Elsewhere on this machine.
+  // Another place on this machine.
   const std::string other = d.write(
       "elsewhere.jsonl", R"({"id": "third", "context": "a", "question": "b?", "references": ["c"]})"
                          "\n");
@@ -137,7 +137,7 @@ TEST(Import, ManifestsPrintTheIdsOfTheirOwnData) {
   EXPECT_EQ(run_program({"dialogues", manifest, "--dataset", "fact", "--stats", "--json"})
                 .json()["dialogues"],
             3);
-  // What is answered under these ids can be imported.
+  // Answers with these ids can be imported.
   std::string answers;
   for (const std::string& line : mine.lines()) {
     const Json dialogue = Json::parse(line);
@@ -255,13 +255,13 @@ TEST(Import, ReadsLongBenchPredictions) {
                             set.line("no", "Bob") + set.line("Cy.", "Cy");
   const Finished run = set.import_lines(lines, "paper");
   ASSERT_EQ(run.code, 0) << run.err;
-  // 1, 2/3 (one of two words; articles go), 0 and 1: 2.667 / 4.
+  // 1, 2/3 (one of two words; articles are ignored), 0 and 1: 2.667 / 4.
   EXPECT_NE(run.out.find("| llama | imported:paper | 66.7 "), std::string::npos) << run.out;
   const Json json =
       run_program({"report", set.db, "--experiment", "imported-hotpotqa", "--json"}).json();
   EXPECT_EQ(json["cells"][0]["n"], 4);
   EXPECT_EQ(json["cells"][0]["model"], "llama");
-  // A part in another order is told by its answers, where they differ.
+  // A part in another order is matched by its references, if they differ.
   const Finished part = set.import_lines(set.line("x", "Cy") + set.line("Bob", "Bob"), "part");
   ASSERT_EQ(part.code, 0) << part.err;
   EXPECT_NE(part.out.find("| llama | imported:part | 50.0 "), std::string::npos) << part.out;
@@ -271,7 +271,8 @@ TEST(Import, ReadsLongBenchPredictions) {
             1);
 }
 
-/// The command with `lines` as its file, `more` at its end, and a new store unless there is one.
+/// The command with `lines` as its file and `more` at its end; `store`: the content of the store, a
+/// new one if empty.
 Arguments importing(const TemporaryDirectory& d, const std::string& lines, const Arguments& more,
                     const std::string& store = "") {
   const std::string db = store.empty() ? d.path("s.db") : d.write("s.db", store);

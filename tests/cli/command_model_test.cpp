@@ -1,4 +1,4 @@
-// What generate, render, logits and tokenize print.
+// The output of generate, render, logits and tokenize.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(Generate, MissingTimesAreNull) {
   EXPECT_TRUE(json("3")["tpot_s"].is_number());
 }
 
-// Of a model whose every token ends an answer.
+// For a model in which every token ends an answer.
 TEST(Generate, IgnoreEosGeneratesExactlyMaxTokens) {
   const TemporaryDirectory d;
   SmallModel m;
@@ -65,7 +65,7 @@ TEST(Generate, IgnoreEosGeneratesExactlyMaxTokens) {
   EXPECT_EQ(run_program(arguments).json()["ids"].size(), 40u);
 }
 
-// Instruction-tuned models name more ends in generation_config.json than in config.json.
+// generation_config.json of instruction-tuned models has more end tokens than config.json.
 TEST(Generate, StopsAtTheEndTokensOfTheGenerationConfig) {
   const TemporaryDirectory d;
   write_model(d, SmallModel());
@@ -91,7 +91,7 @@ TEST(Generate, TextIsTheDecodedIds) {
   EXPECT_EQ(decoded.out, answer["text"].get<std::string>());
 }
 
-// The text comes as tokens do, and an interrupt keeps what has come.
+// The text is printed token by token, and an interrupt keeps the printed part.
 TEST(Generate, StreamsAndPrintsPartialAnswersOnInterrupt) {
   const TemporaryDirectory d;
   const std::string out = d.path("out");
@@ -110,7 +110,7 @@ TEST(Generate, StreamsAndPrintsPartialAnswersOnInterrupt) {
   const std::string text = read_file(out);
   EXPECT_GE(text.size(), 200u);
   EXPECT_TRUE(text.ends_with("\n"));
-  // What came is the beginning of the whole answer.
+  // The printed text is the beginning of the whole answer.
   const Finished whole = run_program({"generate", "--model", "tiny", "--ids", "100,200,300",
                                       "--ignore-eos", "--max-tokens", "60"});
   const std::string both = whole.out.substr(0, std::min(whole.out.size() - 1, text.size() - 1));
@@ -154,7 +154,7 @@ TEST(Generate, PromptFromAFileOrStdin) {
   const Finished from_file = run_program(file);
   EXPECT_EQ(from_file.code, 0) << from_file.err;
   EXPECT_EQ(from_file.out, run_program(base, text).out);
-  // The model's own tokenizer adds nothing.
+  // The model's tokenizer adds no tokens.
   const Json ids = run_program({"tokenize", "--model", "tiny"}, text).json()["ids"];
   std::string list = ids.dump();
   list = list.substr(1, list.size() - 2);
@@ -171,7 +171,7 @@ TEST(Generate, SeedsRepeatAndDiffer) {
   };
   EXPECT_EQ(ids("1"), ids("1"));
   EXPECT_NE(ids("1"), ids("2"));
-  EXPECT_EQ(ids("010"), ids("10"));  // decimal, whatever it begins with
+  EXPECT_EQ(ids("010"), ids("10"));  // decimal, whatever the first digit is
 }
 
 TEST(Generate, MethodsShrinkTheCache) {

@@ -1,4 +1,4 @@
-// What run, plan, status and report print.
+// The output of run, plan, status and report.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(Run, LimitLeavesTheRestPending) {
   EXPECT_EQ(run_program({"plan", sweep.manifest, "--db", sweep.db, "--json"}).json()["units"], 0);
 }
 
-// A smoke run has its own name in the store, and takes no model.
+// A smoke run has a separate name in the store, and needs no model.
 TEST(Run, SmokeRunIsASeparateExperiment) {
   const Sweep sweep;
   EXPECT_EQ(sweep.run({"--smoke"}).code, 0);
@@ -150,7 +150,8 @@ TEST(Plan, ReportsAMissingStore) {
   EXPECT_EQ(run_program({"plan", sweep.manifest, "--db", sweep.db, "--quiet"}).err, "");
 }
 
-// A template is what its file says, beside the manifest: another text is another prompt.
+// A template is identified by the content of its file, which is next to the manifest: another text
+// is another prompt.
 TEST(Plan, ResolvesTemplatesRelativeToTheManifest) {
   const TemporaryDirectory d;
   Json json = parse_json(small_manifest(), "small");
@@ -207,7 +208,7 @@ TEST(Plan, ReportsTheDialoguesNeededForADifference) {
                           "and 100\n",
                           points));
   }
-  // With tables that were changed since, before anything is run.
+  // With tables that were changed since the last run, before a new one.
   const std::string stored = read_file(sweep.db);
   Json changed = parse_json(small_manifest(), "small");
   changed["tables"] = {{{"title", "Other"},
@@ -269,7 +270,7 @@ TEST(Status, FailuresAreListedAndRetried) {
     EXPECT_TRUE(cell["mean"].is_null());
   }
 
-  // A run without the limit does not run them again, and says so.
+  // A run without the limit does not run them again, and reports this.
   const Finished unlimited = sweep.run();
   EXPECT_EQ(unlimited.code, 1);
   EXPECT_NE(
@@ -447,7 +448,7 @@ TEST(Report, Html) {
 TEST(Report, OutputFileEqualsStdout) {
   const Report report;
   for (const char* format : {"md", "csv", "tex", "html", "json", "svg"}) {
-    const std::string file = report.directory.path("out");  // each over the one before
+    const std::string file = report.directory.path("out");  // each builds on the previous one
     const Finished run = report.run({"--format", format, "-o", file});
     EXPECT_EQ(run.code, 0) << run.err;
     EXPECT_EQ(run.out, "");
@@ -517,14 +518,14 @@ TEST(Report, OutputReplacesNothingButReports) {
   EXPECT_NE(directory.err.find("found a directory, expected a file"), std::string::npos);
   EXPECT_EQ(report.run({"-o", manifest, "--force"}).code, 0);
   EXPECT_EQ(read_file(manifest), report.run({"--json"}).out);
-  // What stdout goes to is written to, whatever it holds.
+  // Any file can be the target of stdout, whatever it contains.
   const std::string log = report.directory.write("log", "mine");
   EXPECT_EQ(run_program({"report", report.db, "-o", "/dev/stdout"}, "", log).code, 0);
   EXPECT_EQ(read_file(log), report.run().out);
   EXPECT_EQ(report.directory.content().size(), 3u) << "the store and the reports";
 }
 
-// Reading leaves a store as it is, to the byte and without files beside it.
+// Reading does not change a store by a single byte, and leaves no files next to it.
 TEST(Report, DoesNotChangeTheStore) {
   const Report report;
   const auto before = report.directory.content();

@@ -1,4 +1,4 @@
-// What score makes of a store, and import-predictions of files.
+// The effects of score on a store, and of import-predictions on files.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace turnbench::test {
 namespace {
 
-/// The manifest of small_store with answers that are partly right.
+/// The manifest of small_store with answers that are partly correct.
 std::string manifest() {
   return replace_all(small_manifest(), "\"max_new_tokens\": 4", "\"max_new_tokens\": 40");
 }
@@ -34,7 +34,7 @@ struct Scored {
   }
 };
 
-/// Every score of a metric, by its place.
+/// Every score of a metric, by its record.
 std::map<std::string, double> scores_of(const std::string& db, const std::string& metric) {
   const Database file(db, Database::Mode::kReadWrite);
   Statement s =
@@ -45,7 +45,7 @@ std::map<std::string, double> scores_of(const std::string& db, const std::string
   return out;
 }
 
-// The metric that the run used, applied to what the run stored, gives the same bits.
+// The metric of the run, applied to the stored answers, gives the same bits.
 TEST(ScoreStore, GivesTheScoresOfTheRun) {
   const Scored scored;
   const auto before = scores_of(scored.db, "qa_f1");
@@ -71,7 +71,7 @@ TEST(ScoreStore, GivesTheScoresOfTheRun) {
     mean += cell["mean"].get<double>() / 4;
   }
   EXPECT_NEAR(mean, 100 * sum / 16, 1e-9);
-  // Lost scores come back as they were.
+  // Deleted scores are restored with the same values.
   execute(scored.db, "DELETE FROM score WHERE turn = 0");
   EXPECT_EQ(scored.score().code, 0);
   expect_same(dump(scored.db, true), all);
@@ -115,7 +115,8 @@ TEST(ScoreStore, PostprocessingGivesASeparateScore) {
   EXPECT_NE(other.out.find("**All: qa_f1 (none)**"), std::string::npos) << other.out;
 }
 
-// A table of the manifest may be of another metric; its published numbers are those that name it.
+// A table of the manifest may have another metric; its published numbers are those with this
+// metric.
 TEST(ScoreStore, ATableMayNameAMetric) {
   const TemporaryDirectory d;
   const std::string file = d.write(

@@ -1,4 +1,4 @@
-// What score, dialogues, list, describe, doctor and --help print.
+// The output of score, dialogues, list, describe, doctor and --help.
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -111,8 +111,8 @@ TEST(Dialogues, PromptsUnderATemplate) {
   EXPECT_TRUE(second.ends_with("<|im_end|>\n<|im_start|>assistant\n")) << second;
 }
 
-// What a run of the manifest would read: its model, template and system text, unless options say
-// otherwise.
+// The prompt of a run of the manifest: its model, template and system prompt, unless options
+// specify others.
 TEST(Dialogues, PromptsOfAManifest) {
   const TemporaryDirectory d;
   const std::string manifest = d.write("m.json", R"({"name": "m", "system_prompt": "Be brief.",
@@ -162,7 +162,7 @@ TEST(Dialogues, StatsShowThePapersTableWithTheFilesFound) {
                                d.path("longbench"), "--limit", "5"};
   const Finished text = run_program(arguments);
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_EQ(text.lines().size(), 23u);  // a heading and two lines a dataset
+  EXPECT_EQ(text.lines().size(), 23u);  // a heading and two lines per dataset
   Arguments with_json = arguments;
   with_json.push_back("--json");
   const Finished json = run_program(with_json);
@@ -313,7 +313,7 @@ TEST(Doctor, ReportsFoundAndMissingFiles) {
   EXPECT_EQ(models.size(), 3u);
 }
 
-// A directory of models names the models in it, wherever one is asked for.
+// A directory of models defines the names of the models in it, for all commands.
 TEST(Models, AreFoundByNameInTheDirectoryOfModels) {
   const TemporaryDirectory d;
   std::filesystem::create_directories(d.path("models"));
@@ -336,7 +336,7 @@ TEST(Models, AreFoundByNameInTheDirectoryOfModels) {
   EXPECT_EQ(tokens.out, run_program({"tokenize", "--model", "tiny", d.path("text")}).out);
 }
 
-// A method as it stands in a command or a table, settings and all.
+// A method as in a command or a table, with its settings.
 TEST(Describe, StripsSettings) {
   const Finished method = run_program({"describe", "method", "snapkv"});
   EXPECT_EQ(method.code, 0);
@@ -377,7 +377,7 @@ TEST(Doctor, ReportsWhyThereIsNoCudaDevice) {
   EXPECT_EQ(run.err, "turnbench: --device: found cuda, expected auto or cpu: " + reason + "\n");
 }
 
-/// The commands that --help lists.
+/// The commands in the output of --help.
 std::vector<std::string> commands() {
   std::vector<std::string> out;
   const std::string help = run_program({"--help"}).out;

@@ -1,4 +1,4 @@
-// The program on small manifests: what it stores, what it computes again, how it is interrupted.
+// The program on small manifests: stored results, recomputation, and interrupts.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using namespace test;
 
-/// A manifest of the embedded model; what the tests vary is replaced.
+/// A manifest of the embedded model; the tests replace the parts that they vary.
 struct Draft {
   std::string name = "small";
   std::string datasets = R"({"name": "tiny-fact", "limit": 3, "length": 150})";
@@ -103,8 +103,7 @@ TEST_F(EndToEnd, RunsCustomFilesAndNeedles) {
             "one, or a \"metric\" in the manifest\n");
 }
 
-// Cells that run by themselves are timed, answer as they do in company, and have answers of one
-// length.
+// Isolated cells have times, the same answers as in shared runs, and answers of one length.
 TEST_F(EndToEnd, IsolatedCellsAreTimed) {
   Draft draft;
   draft.more = R"("history": "reprefill")";
@@ -137,7 +136,7 @@ TEST_F(EndToEnd, IsolatedCellsAreTimed) {
   }
 }
 
-// A dictionary is asked for before anything runs.
+// A missing dictionary is reported before anything runs.
 TEST_F(EndToEnd, MetricsOfChineseWords) {
   Draft draft;
   draft.datasets = R"({"name": "tiny-fact", "limit": 1, "length": 200, "metric": "qa_f1_zh"})";
@@ -149,7 +148,7 @@ TEST_F(EndToEnd, MetricsOfChineseWords) {
   EXPECT_EQ(with.code, 0) << with.err;
 }
 
-// Another machine load, the same records: workers and threads are nobody's business.
+// Results do not depend on workers and threads.
 TEST_F(EndToEnd, WorkersAndThreadsDoNotMatter) {
   Draft draft;
   draft.methods += R"(, "streamingllm:budget=30,pos=shift", "loopserve:alpha=0.8,budget=40")";
@@ -190,7 +189,7 @@ TEST_F(EndToEnd, ANewMethodComputesOnlyItsCells) {
   const Dump now = dump(file("a.db"), true);
   for (const std::string& row : old.at("timing"))
     EXPECT_TRUE(std::binary_search(now.at("timing").begin(), now.at("timing").end(), row));
-  // Together they are what one run of the longer manifest stores, but for the shorter's own plan.
+  // The records equal those of one run of the longer manifest, except for the shorter one's plan.
   ASSERT_EQ(run(draft, "b.db").code, 0);
   const Dump whole = dump(file("b.db"));
   Dump grown = dump(file("a.db"));
@@ -215,11 +214,11 @@ TEST_F(EndToEnd, AChangedSettingMakesNewCells) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     ASSERT_EQ(run(drafts[i], "a.db", {"--limit", "1"}).code, 0) << i;
     const std::set<std::string> now = cells("a.db");
-    const std::size_t made = i < 5 ? 8 : 4;  // no cell is shared with any other draft
+    const std::size_t made = i < 5 ? 8 : 4;  // no cell is shared with another draft
     EXPECT_EQ(now.size(), known.size() + made) << i;
     known = now;
   }
-  // Titles and tables are no conditions of a result.
+  // Titles and tables do not affect results.
   Draft renamed;
   renamed.more +=
       R"(, "title": "another", "tables": [{"rows": ["position"], "columns": ["method"]}])";
@@ -277,7 +276,7 @@ Draft long_draft() {
   return draft;
 }
 
-/// Every stored dialogue is whole, and every record has its score.
+/// Every stored dialogue is complete, and every record has its score.
 void expect_consistent(const std::string& path) {
   EXPECT_EQ(count(path,
                   "SELECT count(*) FROM (SELECT r.cell FROM record r JOIN cell c ON c.key = "
@@ -291,7 +290,7 @@ void expect_consistent(const std::string& path) {
   EXPECT_EQ(check.text(0), "ok");
 }
 
-/// Returns when a running program has stored a batch on top of `before` records, or after 20 s.
+/// Returns when a running program has stored more than `before` records, or after 20 s.
 void wait_for_more_than(std::int64_t before, const std::string& db) {
   for (int i = 0; i < 4000; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -325,9 +324,9 @@ TEST_F(EndToEnd, SigtermStoresRunningUnits) {
   expect_consistent(db);
 }
 
-// As of a terminal that is closed.
+// The signal of a closed terminal.
 TEST_F(EndToEnd, SighupStoresRunningUnits) {
-  std::signal(SIGHUP, SIG_DFL);  // which a parent such as nohup may have set to be ignored
+  std::signal(SIGHUP, SIG_DFL);  // a parent such as nohup may have set it to be ignored
   const Draft draft = long_draft();
   const std::string manifest = directory_.write("sweep.json", draft.text()), db = file("a.db");
   Program program({"run", manifest, "--db", db, "--workers", "2"});
@@ -340,7 +339,7 @@ TEST_F(EndToEnd, SighupStoresRunningUnits) {
   EXPECT_GT(count(db, kRecords), 0);
 }
 
-// A store that would outgrow the limit of file sizes.
+// A store that would exceed the limit of file sizes.
 TEST_F(EndToEnd, FileSizeLimitIsAOneLineError) {
   const Draft draft = long_draft();
   const std::string manifest = directory_.write("sweep.json", draft.text()), db = file("a.db");
@@ -359,7 +358,7 @@ TEST_F(EndToEnd, FileSizeLimitIsAOneLineError) {
   expect_consistent(db);
 }
 
-// Killed at twenty moments, without any warning, and resumed each time.
+// Killed at several moments, without any warning, and resumed each time.
 TEST_F(EndToEnd, KillsLoseNothingThatWasStored) {
   const Draft draft = long_draft();
   const auto start = std::chrono::steady_clock::now();
@@ -369,12 +368,12 @@ TEST_F(EndToEnd, KillsLoseNothingThatWasStored) {
   const std::string manifest = file("sweep.json"), db = file("a.db");
   const std::int64_t all = count(file("want.db"), kRecords);
   std::mt19937 random(17);
-  std::set<std::int64_t> found;  // records at the moments of death
+  std::set<std::int64_t> found;  // records at the times of the kills
   std::int64_t before = 0;
   for (int i = 0; i < 9; ++i) {
     Program program({"run", manifest, "--db", db, "--workers", "2"});
-    // In the first instants, where the store is made; then somewhere after one more batch, however
-    // slow the machine has become since the undisturbed run.
+    // First while the store is created; later some time after one more batch, even if the machine
+    // has become slower since the undisturbed run.
     if (i >= 4 && before < all) wait_for_more_than(before, db);
     const double share = i < 4 ? 0.02 * (i + 1) : 0.1 * static_cast<double>(random() % 1000) / 1000;
     std::this_thread::sleep_for(std::chrono::duration<double>(share * undisturbed));
@@ -399,7 +398,7 @@ TEST_F(EndToEnd, KillsLoseNothingThatWasStored) {
   EXPECT_GT(found.size(), 3u) << "the kills fell into different places";
 }
 
-// Two sweeps started together on one new store share the file; each record is there once.
+// Two sweeps started together on one new store share the file; each record is stored once.
 TEST_F(EndToEnd, TwoProgramsShareOneStore) {
   ASSERT_EQ(run({}, "want.db").code, 0);
   const std::string manifest = file("small.json");

@@ -1,4 +1,4 @@
-// Two labels of one content in a manifest: computed and stored once, shown twice.
+// Two labels with equal content in a manifest: computed and stored once, shown twice.
 
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ TEST_F(EqualDatasets, ShowEqualNumbers) {
   EXPECT_EQ(without_value("twice.db"), without_value("once.db")) << "each counts once";
 }
 
-// What is done is known by its content, whatever label it was run under.
+// Finished work is identified by its content, not by its label.
 TEST_F(EqualDatasets, AreRunOnce) {
   const Finished first = program("run", once_, "a.db");
   const Finished more = program("run", twice_, "a.db"), again = program("run", twice_, "a.db");
@@ -98,7 +98,7 @@ TEST_F(EqualDatasets, AreRunOnce) {
   expect_same(dump(file("a.db")), before);
 }
 
-// Times come from the store by another way than scores.
+// Times are read from the store in another way than scores.
 TEST_F(EqualDatasets, ShowEqualTimes) {
   Json manifest = twice_;
   manifest.erase("probes");

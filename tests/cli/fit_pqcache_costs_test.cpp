@@ -1,5 +1,5 @@
-// method pqcache fit-costs: the file that it writes is the one from which pqcache takes its
-// iterations.
+// method pqcache fit-costs: pqcache reads its number of iterations from the file that the command
+// writes.
 
 #include <gtest/gtest.h>
 

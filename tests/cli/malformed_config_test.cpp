@@ -1,4 +1,4 @@
-// config.json that says what cannot be, through the command line.
+// Invalid config.json files, through the command line.
 
 #include <gtest/gtest.h>
 
@@ -91,7 +91,8 @@ TEST(MalformedConfig, Refused) {
   expect_refusals(cases);
 }
 
-// What does not fit is a failure of this machine, not of the input: refused before it is tried.
+// A model that does not fit is a failure of this machine, not of the input: refused before it is
+// loaded.
 TEST(MalformedConfig, RandomWeightsBeyondTheMemory) {
   const TemporaryDirectory d;
   SmallModel m;

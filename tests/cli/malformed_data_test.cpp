@@ -24,7 +24,7 @@ Malformed records(const char* name, std::string text, const char* expected) {
           expected};
 }
 
-/// A good record, and one that `damage` changed.
+/// A valid record, and one that `damage` changed.
 Malformed record(const char* name, std::function<void(Json&)> damage, const char* expected) {
   Json bad = good_record();
   bad["_id"] = "b";

@@ -1,4 +1,4 @@
-// Manifests and published numbers that cannot be run, through the command line.
+// Invalid manifests and published numbers, through the command line.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ Malformed text(const char* name, std::string text, const char* expected) {
   return {name, [text](const TemporaryDirectory& d) { return plan_of(d, text); }, expected};
 }
 
-/// A case that sets the value at a JSON pointer of the good manifest.
+/// A case that sets the value at a JSON pointer of the valid manifest.
 Malformed value(const char* name, const char* pointer, Json value, const char* expected) {
   return {name,
           [pointer, value](const TemporaryDirectory& d) {
@@ -33,7 +33,7 @@ Malformed value(const char* name, const char* pointer, Json value, const char* e
           expected};
 }
 
-/// A case with a CSV of published numbers beside the manifest.
+/// A case with a CSV of published numbers next to the manifest.
 Malformed published(const char* name, const char* csv, const char* expected) {
   return {name,
           [csv](const TemporaryDirectory& d) {
@@ -239,7 +239,7 @@ TEST(MalformedManifest, MethodsBeyondTheModelsShapeAreRejected) {
   expect_refusals(cases);
 }
 
-// What is at its default, or just what the model has, is no mistake.
+// Settings with their default value, or with exactly the model's size, are valid.
 TEST(MalformedManifest, MethodsThatFitTheModelArePlanned) {
   const TemporaryDirectory d;
   Json json = good_manifest();
@@ -256,7 +256,7 @@ TEST(MalformedManifest, MethodsThatFitTheModelArePlanned) {
   EXPECT_EQ(run.code, 0) << run.err;
 }
 
-// A key that is nearly one of the manifest's is answered with it, on every level.
+// A message on an unknown key suggests the most similar key, on every level.
 TEST(MalformedManifest, UnknownKeysNameTheNearest) {
   const Malformed cases[] = {
       value("manifest", "/position", "end",

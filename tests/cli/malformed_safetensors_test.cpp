@@ -23,7 +23,7 @@ Malformed bytes(const char* name, std::function<std::string(const SmallModel&)> 
           expected};
 }
 
-/// The good model in two shards, with the index that `damage` leaves.
+/// The valid model in two shards, with the index that `damage` produces.
 Malformed sharded(const char* name,
                   std::function<void(OrderedJson& index, const TemporaryDirectory&)> damage,
                   const char* expected) {

@@ -1,4 +1,4 @@
-// Damaged tokenizers and texts that they cannot take, through the command line.
+// Damaged tokenizers and texts that they cannot encode, through the command line.
 
 #include <gtest/gtest.h>
 

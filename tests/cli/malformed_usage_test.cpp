@@ -1,4 +1,4 @@
-// Command lines that cannot be meant.
+// Invalid command lines.
 
 #include <gtest/gtest.h>
 
@@ -219,7 +219,8 @@ TEST(MalformedUsage, Conversations) {
   expect_refusals(cases);
 }
 
-// A name of --data that no manifest uses is a slip, in smoke runs too, where data may be missing.
+// A name of --data that no manifest uses is an error, also in smoke runs, where data may be
+// missing.
 TEST(MalformedUsage, DataOfNoManifest) {
   const auto sweep = [](const char* name, Arguments options, const char* expected) {
     return Malformed{name,
@@ -248,7 +249,7 @@ TEST(MalformedUsage, DataOfNoManifest) {
             "--data: found tiny-fact"),
   };
   expect_refusals(cases);
-  // The names that are meant.
+  // The expected names.
   const TemporaryDirectory d;
   for (const char* data : {"longbench=/x", "Hotpot=/x", "hotpotqa=/x"}) {
     const Finished run = run_program(sweep("", {"plan", "--data", data}, "").make(d));

@@ -1,4 +1,4 @@
-// Questions of a file stand where the file says, unless a manifest says something else.
+// The file defines the positions of its questions, unless a manifest specifies others.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace turnbench::test {
 namespace {
 
-/// Two dialogues of one turn; the fields of `turns` are added to theirs.
+/// Two dialogues of one turn; the fields of `turns` are added to these turns.
 std::string two_questions(const std::vector<Json>& turns) {
   std::string out;
   for (const Json& more : turns) {
@@ -76,7 +76,7 @@ TEST_F(OwnPositions, AreThePositionsOfCells) {
   ASSERT_EQ(cells.size(), 2u);
   EXPECT_EQ(cells[0]["position"], "begin");
   EXPECT_EQ(cells[1]["position"], "end") << "of a dataset that says nothing";
-  // What is imported stands beside them.
+  // Imported results are shown next to them.
   const std::string answers =
       directory_.write("a.jsonl", R"({"dialogue": "000001", "answer": "red"})"
                                   "\n");

@@ -14,7 +14,7 @@ namespace turnbench::test {
 
 using Arguments = std::vector<std::string>;
 
-/// What the program left behind.  `code` is 128 + the signal that ended it, if one did.
+/// The result of a program.  `code` is 128 + the signal that ended it, if one did.
 struct Finished {
   int code = 0;
   std::string out, err;
@@ -23,8 +23,8 @@ struct Finished {
   std::vector<std::string> lines() const;  ///< of stdout
 };
 
-/// Runs the built program in the working directory of the test to its end; `out` is where its
-/// stdout goes, if not into the result.
+/// Runs the built program in the working directory of the test until it ends; `out` is the file for
+/// its stdout instead of the result.
 Finished run_program(const Arguments& arguments, std::string_view input = "",
                      const std::string& out = "");
 
@@ -42,20 +42,20 @@ class Program {
 
  private:
   TemporaryDirectory streams_;
-  std::string out_;  ///< where stdout goes, if not into the result
+  std::string out_;  ///< file for stdout, if not in the result
   int pid_ = 0;
 };
 
-/// A damaged input: makes its files, says how the program is called with them, and what the refusal
-/// must say beside "found" and "expected".
+/// A damaged input: creates its files and returns the arguments of the program.  The refusal must
+/// contain `expected`, besides "found" and "expected".
 struct Malformed {
   const char* name;
   std::function<Arguments(const TemporaryDirectory&)> make;
   const char* expected;
 };
 
-/// Each case is refused: exit code 2, one line on stderr, nothing on stdout, and every file is as
-/// it was, with none beside it.
+/// Each case is refused: exit code 2, one line on stderr, nothing on stdout, no changed and no new
+/// files.
 void expect_refusals(std::span<const Malformed> cases);
 
 }  // namespace turnbench::test

@@ -8,7 +8,7 @@
 namespace turnbench::test {
 namespace {
 
-/// A run of `datasets`, and the refusal or the number of its records.
+/// A run of `datasets`; returns the refusal or the number of its records.
 class QuestionSets : public testing::Test {
  protected:
   QuestionSets() {

@@ -1,4 +1,4 @@
-// method round watershed: what it measures, and its refusals.
+// method round watershed: its measures and its refusals.
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 namespace turnbench::test {
 
-/// A Llama of one layer that is fine, as the parts that the cases damage.
+/// A valid Llama of one layer, in parts that the cases damage.
 struct SmallModel {
   OrderedJson config = {{"model_type", "llama"},
                         {"hidden_size", 8},
@@ -39,7 +39,7 @@ Arguments logits(const std::string& model);
 /// Writes m/config.json and m/model.safetensors; returns the arguments that run them.
 Arguments write_model(const TemporaryDirectory& d, const SmallModel& m);
 
-/// A case that changes parts of the good model.
+/// A case that changes parts of the valid model.
 Malformed damaged(const char* name, std::function<void(SmallModel&)> damage, const char* expected);
 
 }  // namespace turnbench::test

@@ -6,13 +6,13 @@
 
 namespace turnbench::test {
 
-/// The text of a manifest that runs in a moment: eight cells' dialogues on the embedded model.
+/// The text of a manifest that runs quickly: eight cells' dialogues on the embedded model.
 std::string small_manifest();
 
-/// The bytes of the store that it fills; made once.
+/// The bytes of the resulting store; computed once.
 const std::string& small_store();
 
-/// Runs SQL on a database file, which is made if it is not there.
+/// Runs SQL on a database file, which is created if it does not exist.
 void execute(const std::string& file, const std::string& sql);
 
 }  // namespace turnbench::test

@@ -1,4 +1,4 @@
-// A real trained model, where `make smollm2` has made it.
+// A real trained model, if `make smollm2` has created it.
 
 #include <gtest/gtest.h>
 

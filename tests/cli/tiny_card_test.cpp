@@ -1,4 +1,4 @@
-// The numbers of models/tiny/README.md, checked on a sample of the dialogues that they stand for.
+// The numbers of models/tiny/README.md, checked on a sample of the dialogues.
 
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST(TinyCard, HoldsOnASample) {
       ++count;
     }
     ASSERT_EQ(count, 4);
-    // Sixteen dialogues with some forty turns: two standard errors of a score near 95 are 7.
+    // Sixteen dialogues with about forty turns: two standard errors of a score near 95 are 7.
     EXPECT_NEAR(mean / count, expected / count, 8) << kPositions[p];
     EXPECT_GE(expected / count, 95) << kPositions[p];
   }

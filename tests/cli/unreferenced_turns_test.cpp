@@ -55,7 +55,7 @@ class UnreferencedTurns : public testing::Test {
     return run_program({"run", directory_.write("m.json", manifest.dump()), "--db", db_});
   }
 
-  /// Zeros for all turns without a reference, as older programs stored them.
+  /// Zeros for all turns without a reference, as in stores of older versions.
   void add_zeros() {
     execute(db_,
             "INSERT INTO score SELECT r.cell, r.dialogue, r.turn, c.metric, c.postprocess, 0, "
@@ -64,7 +64,7 @@ class UnreferencedTurns : public testing::Test {
     ASSERT_EQ(count(db_, "SELECT count(*) FROM score WHERE sources = 'older'"), 12);
   }
 
-  /// What tables show, with older scores in the store or without.
+  /// The tables are the same with and without older scores in the store.
   void expect_tables() const {
     const Json json = run_program({"report", db_, "--json"}).json();
     ASSERT_EQ(json["cells"].size(), 4u);

@@ -12,7 +12,7 @@ namespace turnbench::test {
 namespace {
 
 constexpr int kPrompt = 160;            // tokens
-constexpr int kBefore = 4, kSteps = 4;  // methods that choose every few steps choose every four
+constexpr int kBefore = 4, kSteps = 4;  // methods that select at intervals select every four steps
 
 struct SmallModel {
   explicit SmallModel(int layers)
@@ -44,9 +44,9 @@ Cost cost_with(int layers, const std::string& method, std::size_t sequences) {
   std::vector<Conversation> talks;
   for (std::size_t i = 0; i < sequences; ++i) {
     talks.emplace_back(small.engine, Method::parse(method).make());
-    talks.back().turn(made_up_tokens(kPrompt, 2 * i + 1));
+    talks.back().turn(synthetic_tokens(kPrompt, 2 * i + 1));
   }
-  const std::vector<int> answer = made_up_tokens(kBefore + kSteps, 2);
+  const std::vector<int> answer = synthetic_tokens(kBefore + kSteps, 2);
   emulation::Counters before;
   for (int step = 0; step < kBefore + kSteps; ++step) {
     if (step == kBefore) before = emulation::counters();

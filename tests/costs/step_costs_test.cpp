@@ -1,5 +1,5 @@
-// Bounds of what a decode step asks of a card, by method: who adds a launch, a copy or a wait to
-// each layer of each step sees it here.
+// Bounds of the operations of a decode step on a GPU, by method.  A test fails if a change adds a
+// launch, a copy or a wait to each layer of each step.
 
 #include "tests/costs/step_costs.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using test::Cost, test::StepCost, test::Target;
 
-/// A method, what its steps take at most today, and what a layer should take.  Today's numbers
+/// A method, the current maximum of its steps, and the target for a layer.  The current numbers are
 /// without `seconds`, which follow from the others.
 struct Bound {
   const char* method;
@@ -23,11 +23,11 @@ struct Bound {
 };
 
 // Each row: launches, graphs, their nodes; copies up, their bytes; copies down, their bytes; copies
-// within the device; pageable ones; waits.  How many copies up methods with keys in host memory
-// need depends on what is selected, and so on rounding: their rows have a tenth more than was
-// counted. The targets: five kernels a layer for `full` and for what only evicts behind prompts; at
-// most 25 and no wait for what chooses in steps; one copy more for keys in host memory, however
-// many tokens.
+// within the device; pageable ones; waits.  For methods with keys in host memory, the number of
+// copies up depends on the selection, and so on rounding; their rows are a tenth higher than the
+// counts.  The targets: five kernels per layer for `full` and for methods that only evict after
+// prompts; at most 25 kernels and no wait for methods that select in steps; one more copy for keys
+// in host memory, regardless of the number of tokens.
 // clang-format off
 const Bound kBounds[] = {
     {"full",
@@ -63,7 +63,7 @@ const Bound kBounds[] = {
 };
 // clang-format on
 
-/// Expects no more of anything than `most`.
+/// Expects that no count exceeds `most`.
 void expect_at_most(const Cost& got, const Cost& most) {
   for (const auto& [name, value] : test::kCosts) {
     if (value == &Cost::seconds) continue;
@@ -115,9 +115,9 @@ std::vector<std::string> evicting_after_prompts() {
   return out;
 }
 
-// Their steps are those of full attention over fewer tokens.
+// The steps of these methods are those of full attention over fewer tokens.
 TEST(StepCosts, OfPromptEvictionsEqualFull) {
-  const auto counts_of = [](Cost c) {  // bytes are those of page tables, which differ with sets
+  const auto counts_of = [](Cost c) {  // bytes are those of page tables, which depend on the sets
     c.up_bytes = c.down_bytes = 0;
     return c;
   };

@@ -19,7 +19,7 @@ struct Shape {
   DType dtype = DType::kF32;
   bool holes = false;
   int window = 0;
-  bool answers = false;  ///< rows that attended one by one, as those of answers do
+  bool answers = false;  ///< rows that were computed one at a time, like those of an answer
   friend std::ostream& operator<<(std::ostream& out, const Shape& s) {
     return out << s.keys << " keys, " << s.rows << " rows, " << s.heads << " heads, head_dim "
                << s.head_dim << ", " << name_of(s.dtype) << (s.holes ? ", holes" : "")
@@ -29,10 +29,10 @@ struct Shape {
 
 constexpr float kScale = 0.11F;
 
-/// The last rows of a sequence over a set on host and device, and what a double-precision
-/// implementation makes of them.  With holes some rows see nothing, some have no key of their own.
-/// The device gets float32 queries; the host and the references get those that attention on the
-/// device uses: rounded to the keys' type, unless rows attend one by one.
+/// The last rows of a sequence over a set on host and device, and their attention in double
+/// precision.  With holes, some rows can attend to no key, and some have no key at their position.
+/// The device gets float32 queries.  The host and the references get the queries that attention on
+/// the device uses: rounded to the keys' type, unless rows are computed one at a time.
 struct Rows {
   explicit Rows(const Shape& shape, std::uint64_t seed = 1)
       : shape(shape),
@@ -81,8 +81,8 @@ struct Rows {
   int stride() const { return (shape.heads + 1) * shape.head_dim; }
   int lse_stride() const { return shape.heads + 2; }
   const float* query(int h, int r) const { return q.data() + r * stride() + h * shape.head_dim; }
-  /// Of heads [first, first + heads), [rows, heads * head_dim]: as attention uses them, and float32
-  /// on the host and on the device.
+  /// Queries of heads [first, first + heads), [rows, heads * head_dim]: as attention uses them, and
+  /// in float32 on the host and on the device.
   MatrixView<const float> queries(int first, int heads) const {
     return {query(first, 0), shape.rows, heads * shape.head_dim, stride()};
   }
@@ -97,7 +97,7 @@ struct Rows {
     const std::int32_t row = positions[static_cast<std::size_t>(r)], key = host.position(j);
     return key <= row && (shape.window == 0 || key > row - shape.window);
   }
-  /// Whether some row sees nothing.
+  /// Whether some row can attend to no key.
   bool is_blind() const {
     for (int r = 0; r < shape.rows; ++r) {
       int seen = 0;

@@ -10,7 +10,7 @@ using test::plain_device_memory;
 using test::Problem;
 using test::tolerance_of;
 
-/// Each column and each offset below n with a given probability; offset 0 always.
+/// Columns and offsets below n, each with a given probability; offset 0 always.
 HeadPattern lines(int n, double columns, double offsets, HeadPattern::Granularity granularity,
                   std::uint64_t seed) {
   HeadPattern p;
@@ -25,7 +25,7 @@ HeadPattern lines(int n, double columns, double offsets, HeadPattern::Granularit
   return p;
 }
 
-/// Lists of key blocks, the diagonal always among them.
+/// Lists of key blocks; the diagonal is always included.
 HeadPattern key_blocks(const PatternPass& pass, int size, int rows_per_list, std::uint64_t seed) {
   HeadPattern p;
   p.kind = HeadPattern::Kind::kBlocks;
@@ -51,7 +51,7 @@ std::vector<HeadPattern> all_patterns(const PatternPass& pass, std::uint64_t see
   std::mt19937_64 random(seed);
   HeadPattern no_offsets = lines(n, 0.05, 0, kBlock64, seed), exact = no_offsets;
   no_offsets.offsets.clear();
-  exact.offsets = {n - 1};  // a row sees what it has of the columns, if anything
+  exact.offsets = {n - 1};  // a row has only its part of the columns, which may be empty
   exact.granularity = kLine;
   return {HeadPattern{},
           band(3, 20),
@@ -72,7 +72,7 @@ std::vector<HeadPattern> all_patterns(const PatternPass& pass, std::uint64_t see
           exact};
 }
 
-/// Every kind of pattern as one head of a job.
+/// Attention with every kind of pattern, each as one head of a job.
 void expect_patterns_as_on_cpu(Case c, std::uint64_t seed) {
   SCOPED_TRACE(testing::Message() << c.rows << " rows, " << c.keys << " keys, " << name_of(c.dtype)
                                   << ", window " << c.window << ", holes " << c.holes);
@@ -122,7 +122,7 @@ TEST(CudaPatterns, EveryOrderOfThreadsGivesTheSameBits) {
   }
 }
 
-/// Tiles that a pattern takes over n rows and as many keys.
+/// Number of tiles that a pattern needs for n rows and n keys.
 std::int64_t tiles_of(const HeadPattern& pattern, int n) {
   KvHeadCache keys(
       std::make_shared<KvPool>(PageLayout{16, DType::kBF16, false}, plain_device_memory()));
@@ -140,13 +140,13 @@ std::int64_t tiles_of(const HeadPattern& pattern, int n) {
   return cuda::count_pattern_tiles(context, jobs);
 }
 
-// The work follows the pairs that a pattern keeps: of a twentieth of them, little more than a
-// twentieth of the tiles.
+// The work is proportional to the pairs of a pattern: a twentieth of the pairs needs little more
+// than a twentieth of the tiles.
 TEST(CudaPatterns, WorkFollowsThePattern) {
   constexpr int n = 8192, blocks = n / 64;
   constexpr std::int64_t dense = blocks * (blocks + 1) / 2;
   const PatternPass pass{0, n};
-  // As many pieces as lanes, and columns behind the last of them.
+  // As many pieces as lanes, and columns after the last piece.
   HeadPattern full_rounds = lines(n, 0.01, 0, kBlock64, 5), exact_rounds;
   full_rounds.offsets.clear();
   for (int i = 0; i < 64; ++i) full_rounds.offsets.push_back(100 + i * 120);
@@ -157,7 +157,7 @@ TEST(CudaPatterns, WorkFollowsThePattern) {
         lines(n, 0.03, 0.0002, kBlock64, 2), lines(n, 0.03, 0.0002, kLine, 3), band(64, 300),
         key_blocks(pass, 128, 128, 4)}) {
     const std::int64_t tiles = tiles_of(p, n);
-    std::int64_t least = 0;  // tiles of 64 keys with the keys that the blocks of rows read
+    std::int64_t least = 0;  // tiles of 64 keys with the keys that the row blocks read
     std::vector<std::int32_t> keys;
     for (int b = 0; b < blocks; ++b) {
       pattern_keys(p, pass, b, keys);

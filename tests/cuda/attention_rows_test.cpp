@@ -90,7 +90,7 @@ TEST(CudaAttendRows, RejectsOtherHeadDims) {
             "CUDA, attention: found a head_dim of 257 in f32, expected a multiple of 4 up to 256");
 }
 
-// Of few rows over many keys, parts of the keys are computed on their own.
+// For few rows over many keys, parts of the keys are computed separately.
 TEST(CudaAttendRows, KeysThatAreSplit) {
   std::uint64_t seed = 700;
   for (DType dtype : {DType::kF32, DType::kBF16}) {
@@ -106,7 +106,7 @@ TEST(CudaAttendRows, KeysThatAreSplit) {
   for (Problem* p : problems) p->expect_as_on_cpu(1e-4);
 }
 
-// Rows before all keys: where a method has dropped everything that they would see.
+// Rows before all keys: a method has removed all keys that they could attend to.
 TEST(CudaAttendRows, RowsThatSeeNothing) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     for (int keys : {70, 4200}) {  // in one part, in two

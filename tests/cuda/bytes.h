@@ -6,7 +6,7 @@
 
 namespace turnbench::test {
 
-/// Bytes that look random; others for another seed.
+/// Pseudo-random bytes, different for each seed.
 inline std::vector<std::byte> bytes_of(std::size_t n, unsigned seed) {
   std::vector<std::byte> out(n);
   std::uint32_t state = seed * 2654435761u + 1;

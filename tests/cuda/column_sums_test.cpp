@@ -1,4 +1,4 @@
-// Column sums on a CUDA device, against the CPU's and double precision.
+// Column sums on a CUDA device, compared with the CPU's and with double precision.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ struct Rule {
   float temperature;
 };
 
-/// A ColumnJob with what it refers to; sums begin at some value.
+/// A ColumnJob with its data; the sums begin at some value.
 struct ColumnSums {
   ColumnSums(const Rows& x, const std::optional<Rule>& rule)
       : x(x),
@@ -44,7 +44,7 @@ struct ColumnSums {
     out.sums = {sums.data(), heads, x.shape.keys, x.shape.keys + 5};
     return out;
   }
-  /// In double precision, [keys].
+  /// The sums in double precision, [keys].
   std::vector<double> reference(int head) const {
     std::vector<double> out(static_cast<std::size_t>(x.shape.keys), 0.125), row(out.size());
     for (int r = 0; r < x.shape.rows; ++r) {
@@ -86,8 +86,8 @@ class ColumnSumsOf : public testing::TestWithParam<std::optional<Rule>> {
   cuda::Context context{0};
 };
 
-// Against double precision, and to the bit, or nearly, against the CPU, which knows no noise of
-// rows that see nothing.
+// Compares with double precision, and with the CPU: bit-identical, or nearly, because the CPU adds
+// no noise for rows that can attend to no key.
 TEST_P(ColumnSumsOf, EqualTheCpu) {
   ThreadPool pool(1);
   cpu::AttentionWorkspace workspace(1);
@@ -141,7 +141,7 @@ TEST_P(ColumnSumsOf, DoNotDependOnTheBatch) {
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Rows& x = *all[i];
-    // Some without noise.
+    // Some with noise disabled.
     const auto rule = i % 3 == 1 ? std::optional<Rule>() : GetParam();
     together.push_back(std::make_unique<ColumnSums>(x, rule));
     alone.push_back(std::make_unique<ColumnSums>(x, rule));

@@ -37,7 +37,7 @@ double tolerance(DType dtype) {
   return dtype == DType::kF32 ? 1e-4 : 2e-2;
 }
 
-/// One row over a set of its own, on the host and on the device.
+/// One row over its set, on the host and on the device.
 class Row {
  public:
   Row(const DecodeCase& c, std::uint64_t seed)
@@ -61,7 +61,7 @@ class Row {
     for (int j = 0; j < c.keys; ++j) {
       float *key = keys_.data() + j * c.head_dim, *value = values_.data() + j * c.head_dim;
       set_.write(j, key, value, nullptr);
-      set_.read_key(j, key);  // as it was rounded
+      set_.read_key(j, key);  // after rounding
       set_.read_value(j, value);
     }
     device_set_ = test::on_device(set_);
@@ -69,7 +69,7 @@ class Row {
   Row(const Row&) = delete;
 
   void choose(std::vector<std::int32_t> slots) { slots_ = std::move(slots); }
-  /// Gives each of the chosen slots to some of the heads, the last one to all.
+  /// Assigns each of the chosen slots to some of the heads, the last slot to all.
   void share(std::uint64_t seed) {
     std::mt19937_64 random(seed);
     for (std::size_t i = 0; i < slots_->size(); ++i)
@@ -175,7 +175,7 @@ std::vector<std::int32_t> every_third(int keys, std::uint64_t seed) {
 
 class CudaDecodeAttention : public testing::Test {
  protected:
-  /// Runs one row and holds it against the reference and the CPU.
+  /// Runs one row and compares it with the reference and the CPU.
   void expect_right(const DecodeCase& c, std::optional<std::vector<std::int32_t>> slots = {}) {
     Row row(c, seed_ += 3);
     if (slots) row.choose(std::move(*slots));
@@ -292,7 +292,7 @@ TEST_F(CudaDecodeAttention, RowsThatSeeNothing) {
   unlisted.run(context_);
   EXPECT_EQ(unlisted.bits(), nothing);
   EXPECT_EQ(unlisted.error_against_cpu(), 0);
-  Row passed({100, 2, 4, DType::kF32, 10}, 13);  // the window has gone past the listed slots
+  Row passed({100, 2, 4, DType::kF32, 10}, 13);  // the window begins after the listed slots
   passed.choose({1, 50});
   passed.run(context_);
   EXPECT_EQ(passed.bits(), nothing);
@@ -331,7 +331,7 @@ TEST_F(CudaDecodeAttention, JobsOfOneCallDoNotTouchEachOther) {
     if (rows.size() % 8 == 2) rows.back()->share(seed_);
     jobs.push_back(rows.back()->job());
   }
-  for (int i = 0; i < 3; ++i) {  // several heads' jobs over one set
+  for (int i = 0; i < 3; ++i) {  // jobs of several heads over one set
     jobs.push_back(jobs[1]);
     rows.push_back(std::make_unique<Row>(cases[1], seed_ += 3));
     const AttentionJob own = rows.back()->job();
@@ -368,7 +368,7 @@ TEST(CudaDecodePlan, ListsATableOnceAndCutsByTheJobsOwnLength) {
   EXPECT_EQ(plan.jobs[2].pages, 0);
   EXPECT_EQ(plan.jobs[0].segments(), 4);
   EXPECT_EQ(plan.jobs[1].segments(), 2);
-  EXPECT_EQ(plan.tasks.size(), 4u + 2 * 2u + 4u);  // nine heads take two blocks
+  EXPECT_EQ(plan.tasks.size(), 4u + 2 * 2u + 4u);  // nine heads need two blocks
   EXPECT_EQ(plan.partials, 4 * 4 + 2 * 9 + 4 * 4);
 }
 

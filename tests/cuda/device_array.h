@@ -15,8 +15,8 @@
 
 namespace turnbench::test {
 
-/// A copy of values in device memory.  `offset` elements in front of it take it off its alignment;
-/// they and the guards on both sides must stay as they are.
+/// A copy of values in device memory.  `offset` elements before it make it unaligned.  These
+/// elements and the guards on both sides must not change.
 template <typename T>
 class DeviceArray {
  public:
@@ -36,7 +36,7 @@ class DeviceArray {
   DeviceArray& operator=(const DeviceArray&) = delete;
 
   T* data() { return reinterpret_cast<T*>(memory_ + begin_); }
-  /// What is there once the device has nothing left to do.
+  /// The values after the device has finished all its work.
   std::vector<T> values() {
     std::vector<T> out(size_);
     copy(out.data(), data(), size_ * sizeof(T));

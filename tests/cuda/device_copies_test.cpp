@@ -23,7 +23,8 @@ std::vector<std::byte> random_bytes(std::size_t n, unsigned seed) {
 
 class DeviceCopies : public testing::Test {
  protected:
-  /// `sizes` from one array to another, with `gap` bytes between them, `from` and `to` bytes off.
+  /// Copies `sizes` from one array to another, with `gap` bytes between them, from offset `from` to
+  /// offset `to`.
   void expect_copied(const std::vector<std::size_t>& sizes, std::size_t gap, std::size_t from,
                      std::size_t to) {
     SCOPED_TRACE(fmt::format("{} copies, gap {}, off by {} and {}", sizes.size(), gap, from, to));
@@ -72,7 +73,7 @@ TEST_F(DeviceCopies, NoneAtAll) {
   expect_copied({0, 0}, 16, 0, 0);
 }
 
-/// Several sets that get rows of one array in one call, next to the same sets on the host.
+/// Several sets that receive rows of one array in one call, and the same sets on the host.
 class Append : public testing::TestWithParam<std::tuple<DType, bool, int>> {
  protected:
   struct Part {
@@ -90,7 +91,7 @@ class Append : public testing::TestWithParam<std::tuple<DType, bool, int>> {
     return out;
   }
 
-  /// All bytes of the pages, which were filled with a pattern before anything was written.
+  /// All bytes of the pages, which were filled with a pattern before the first write.
   static std::vector<std::byte> contents(const KvHeadCache& set) {
     const std::size_t bytes = set.layout().position_offset();
     std::vector<std::byte> out(set.pages().size() * bytes);

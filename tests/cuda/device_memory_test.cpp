@@ -1,4 +1,5 @@
-// What a device's memory promises of its copies, in all orders in which the emulation runs streams.
+// The guarantees of a device's memory for its copies, in all orders in which the emulation runs
+// streams.
 
 #include "inference/cuda/device_memory.h"
 
@@ -53,7 +54,7 @@ class DeviceMemoryTest : public testing::Test {
   }
   Buffer buffer(const Bytes& values) {
     Buffer out(values.size(), memory_);
-    memory_->synchronize();  // memory that is used again
+    memory_->synchronize();  // reuses released memory
     cuda::check(cudaMemcpy(out.data(), values.data(), values.size(), cudaMemcpyDefault),
                 "copying in a test");
     return out;
@@ -94,7 +95,7 @@ TEST_F(DeviceMemoryTest, CopiesToTheHostEndBeforeReturning) {
   }
 }
 
-// A row that is written back and at once fetched again.
+// A row that is written back and fetched again immediately.
 TEST_F(DeviceMemoryTest, CopiesFromHostMemoryWaitForTransfersToIt) {
   for (std::size_t size : kSizes) {
     SCOPED_TRACE(size);
@@ -177,7 +178,7 @@ TEST_F(DeviceMemoryTest, OneCallSupportsAllKindsOfCopies) {
   });
 }
 
-// Another backend's memory, on this device or another, is no host memory.
+// Memory of another backend, on this device or another, is not host memory.
 TEST_F(DeviceMemoryTest, CopiesFromOtherBackendsMemory) {
   for (const int device : {0, 1}) {
     if (device >= turnbench::cuda::device_count()) continue;
@@ -213,7 +214,7 @@ TEST_F(DeviceMemoryTest, SizeClassesWasteAnEighthAtMost) {
   EXPECT_LT(classes, 140);
 }
 
-// An array that is a little larger in each step, as the scores of a growing cache are.
+// An array that grows a little in each step, like the scores of a growing cache.
 TEST_F(DeviceMemoryTest, ReusesBlocksForGrowingSizes) {
   auto& memory = dynamic_cast<cuda::DeviceMemory&>(*memory_);
   const auto grow = [&](std::size_t from, std::size_t to) {
@@ -238,10 +239,10 @@ TEST_F(DeviceMemoryTest, ErrorsNameTheAllocation) {
     EXPECT_NE(text.find("cuda:0: keys, values and activations need "), std::string::npos) << text;
     EXPECT_NE(text.find(" MiB there are "), std::string::npos) << text;
   }
-  Buffer some(kBig, memory_);  // and it goes on
+  Buffer some(kBig, memory_);  // the memory still works
 }
 
-// Released blocks make room for one of another size.
+// Released blocks are freed to make room for a block of another size.
 TEST_F(DeviceMemoryTest, GivesReleasedBlocksBack) {
 #ifdef TURNBENCH_EMULATED
   emulation::limit_memory(std::size_t{64} << 20);

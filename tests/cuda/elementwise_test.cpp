@@ -16,7 +16,7 @@ using test::random_floats;
 
 constexpr float kUntouched = -77;
 constexpr std::size_t kWidths[] = {1, 3, 65, 896, 4864};
-/// How far strides exceed widths, and addresses the alignment.
+/// Elements by which strides exceed widths, and by which addresses are unaligned.
 struct Layout {
   std::size_t more, offset;
 };

@@ -1,4 +1,4 @@
-// What the emulated runtime counts, and the time that it adds up.
+// The counters of the emulated runtime and the time that results from them.
 
 #include "tests/cuda/emulation/counters.h"
 
@@ -18,7 +18,7 @@ class EmulatedCounters : public Emulated {
   EmulatedCounters() { check(cudaMalloc(&data_, kBytes), "allocating"); }
   ~EmulatedCounters() override { cudaFree(data_); }
 
-  /// What `calls` are counted as.
+  /// The counts of `calls`.
   template <typename Calls>
   emulation::Counters counted(const Calls& calls) {
     const emulation::Counters before = emulation::counters();

@@ -1,5 +1,5 @@
-// What the emulated cuBLASLt refuses, and what becomes of products if the library is missing or has
-// no algorithm.
+// Calls that the emulated cuBLASLt refuses, and products if the library is missing or has no
+// algorithm.
 
 #include <cublasLt.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using test::DeviceArray;
 
 constexpr std::uint64_t kM = 24, kN = 12, kK = 32;
 
-/// A product d [kM, kN] = a^T b of bfloat16 and all that a call takes, which tests change.
+/// A product d [kM, kN] = a^T b of bfloat16 with all arguments of a call, which tests change.
 class EmulatedCublasLt : public testing::Test {
  protected:
   EmulatedCublasLt() {
@@ -110,7 +110,7 @@ TEST_F(EmulatedCublasLt, ComputesProducts) {
 }
 
 TEST_F(EmulatedCublasLt, TakesFactorsInBothOrders) {
-  // op(a) = a as it is stored: of ones and twos by column, so that each order has its own result.
+  // op(a) = a as stored: ones and twos by column, so that each order has a different result.
   std::vector<float> ones(kM * kK + 8, 1);
   for (std::size_t k = 1; k < kK; k += 2) std::fill_n(ones.begin() + k * kM, kM, 2.0f);
   a_.write(test::stored_as(DType::kBF16, ones));
@@ -218,7 +218,7 @@ TEST_F(EmulatedCublasLt, RefusesDestroyedHandlesAndOtherDevices) {
   EXPECT_EQ(multiply(), CUBLAS_STATUS_INVALID_VALUE);
 }
 
-/// Products of the backend while the library is as the tests say.
+/// Products of the backend with the library as set up by the tests.
 class ProductsWithoutLibrary : public testing::Test {
  protected:
   ~ProductsWithoutLibrary() override {
@@ -233,7 +233,7 @@ class ProductsWithoutLibrary : public testing::Test {
     DType type = DType::kBF16;
     bool bias = true;
   };
-  /// Rows [first, first + rows) of a product, of floats that are not rounded beforehand.
+  /// Rows [first, first + rows) of a product, of floats that are not rounded first.
   std::vector<float> run(const Shape& s, std::int64_t first, std::int64_t rows) {
     const auto random = [](std::int64_t count, std::uint64_t seed) {
       return test::random_floats(static_cast<std::size_t>(count), seed);

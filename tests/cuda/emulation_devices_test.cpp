@@ -1,5 +1,5 @@
-// Several devices in one machine: whose memory and whose streams are whose, and which of them the
-// command line means.
+// Several devices in one machine: the owners of memory and streams, and the selection of devices on
+// the command line.
 
 #include <array>
 #include <thread>

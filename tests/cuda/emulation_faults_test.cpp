@@ -1,4 +1,4 @@
-// Faults of the emulated card, and what the backend makes of them.
+// Faults of the emulated GPU and their handling by the backend.
 
 #include <array>
 
@@ -28,7 +28,7 @@ class Faults : public testing::Test {
     emulation::fail_launch(0);
     emulation::restore_devices();
   }
-  /// The kind of the error that `call` throws; none if it throws none.
+  /// The kind of the error that `call` throws; empty if it throws none.
   template <typename Call>
   static std::optional<ErrorKind> kind_of(const Call& call) {
     try {
@@ -61,7 +61,7 @@ TEST_F(Faults, AnIllegalAddressLosesTheDevice) {
     EXPECT_EQ(kind_of([&] { context->synchronize(); }), ErrorKind::kDevice);
     EXPECT_EQ(out[0], 1);
     EXPECT_EQ(out[1], 0);
-    // Each later call fails in the same way, and nothing throws out of a destructor.
+    // Each later call fails in the same way, and no destructor throws.
     EXPECT_EQ(kind_of([&] { context->synchronize(); }), ErrorKind::kDevice);
     EXPECT_EQ(kind_of([&] { context->launch(fill_one, 1, 1, 0, out.data()); }), ErrorKind::kDevice);
     EXPECT_EQ(kind_of([&] { Buffer(std::size_t{5} << 20, memory); }), ErrorKind::kDevice);
@@ -70,7 +70,7 @@ TEST_F(Faults, AnIllegalAddressLosesTheDevice) {
     EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalAddress);
     EXPECT_EQ(cudaFree(before), cudaErrorIllegalAddress);
   }
-  // Another device goes on.
+  // Another device still works.
   cudaSetDevice(1);
   EXPECT_EQ(kind_of([&] { Context(1).synchronize(); }), std::nullopt);
   cudaSetDevice(0);
@@ -78,7 +78,7 @@ TEST_F(Faults, AnIllegalAddressLosesTheDevice) {
   EXPECT_EQ(kind_of([&] { Context(0).synchronize(); }), std::nullopt);
 }
 
-// On a card whose driver maps the host's memory such a kernel works, slowly and in no order.
+// On a GPU whose driver maps host memory, such a kernel works, slowly and without any order.
 TEST_F(Faults, KernelsDoNotAccessPageableMemory) {
   std::vector<int> pageable(32);
   for (int i = 0; i < 2; ++i) {

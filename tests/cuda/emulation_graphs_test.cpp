@@ -1,4 +1,4 @@
-// The emulated runtime: what streams capture, and graphs.
+// The emulated runtime: captures of streams, and graphs.
 
 #include <array>
 #include <functional>
@@ -27,7 +27,7 @@ class EmulatedGraphs : public Emulated {
     return cudaStreamBeginCapture(stream(), mode);
   }
   void add(int value) { context_.launch(add_to, 1, 32, 0, data_, value); }
-  /// The graph of what was captured, ready to be launched.
+  /// The graph of the captured operations, ready to be launched.
   cudaGraphExec_t end() {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
@@ -42,13 +42,14 @@ class EmulatedGraphs : public Emulated {
     return out;
   }
   cudaStream_t stream() { return context_.stream(); }
-  /// An element of `data_` as it is now; nothing runs for that.
+  /// The current value of an element of `data_`; reading it runs nothing.
   int value(int i) {
     const emulation::Opened memory;
     return data_[i];
   }
 
-  /// A capture in which `call` is refused; nothing is left of it, and the stream goes on.
+  /// A capture in which `call` is refused; its operations are discarded, and the stream still
+  /// works.
   void expect_refused(cudaError_t error, const std::function<cudaError_t()>& call,
                       cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal) {
     ASSERT_EQ(begin(mode), cudaSuccess);
@@ -66,7 +67,7 @@ class EmulatedGraphs : public Emulated {
     context_.synchronize();
     EXPECT_EQ(value(0), before + 1);
   }
-  /// A capture in which `call` is not.
+  /// A capture in which `call` is allowed.
   void expect_allowed(const std::function<cudaError_t()>& call, cudaStreamCaptureMode mode) {
     ASSERT_EQ(begin(mode), cudaSuccess);
     EXPECT_EQ(call(), cudaSuccess);
@@ -104,7 +105,7 @@ TEST_F(EmulatedGraphs, RunWhenLaunchedWithTheValuesOfTheirCapture) {
   EXPECT_EQ(cudaGraphLaunch(exec, stream()), cudaSuccess);
   EXPECT_EQ(cudaGraphLaunch(exec, stream()), cudaSuccess);
   EXPECT_EQ(value(0), 1);
-  EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);  // what was launched still runs
+  EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);  // operations that were launched still run
   EXPECT_EQ(cudaGraphLaunch(exec, stream()), cudaErrorInvalidValue);
   context_.synchronize();
   EXPECT_EQ(value(0), 1 + 2 * 53);

@@ -1,4 +1,5 @@
-// The emulated driver's virtual memory management: what works, and what its documentation forbids.
+// The emulated driver's virtual memory management: its operations, and uses that its documentation
+// forbids.
 
 #include <cuda.h>
 
@@ -46,7 +47,7 @@ class MappedMemoryTest : public Emulated {
                                     CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     return cuMemSetAccess(address, bytes, &access, 1);
   }
-  /// Maps memory at `offset` that is free once it is unmapped.
+  /// Maps memory at `offset`; the memory is freed when it is unmapped.
   void map(std::size_t offset, std::size_t bytes) const {
     const CUmemGenericAllocationHandle handle = create(bytes);
     EXPECT_EQ(cuMemMap(begin_ + offset, bytes, 0, handle, 0), CUDA_SUCCESS);
@@ -95,12 +96,12 @@ TEST_F(MappedMemoryTest, PiecesAreOneRangeOfDeviceMemory) {
   EXPECT_EQ(cudaMemcpy(at(100), bytes.data(), bytes.size(), cudaMemcpyDefault), cudaSuccess);
   EXPECT_EQ(cudaMemcpy(found.data(), at(100), found.size(), cudaMemcpyDefault), cudaSuccess);
   EXPECT_EQ(found, bytes);
-  // And not beyond the last one.
+  // And not beyond the last piece.
   EXPECT_EQ(cudaMemcpy(found.data(), at(kPiece + 4), found.size(), cudaMemcpyDefault),
             cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemcpy(found.data(), at(3 * kPiece), 4, cudaMemcpyDefault), cudaErrorInvalidValue);
   EXPECT_EQ(cudaFree(at(0)), cudaErrorInvalidValue);
-  // The middle of what is accessible goes; its neighbours stay.
+  // Removes the middle of the accessible memory; its neighbours remain.
   map(3 * kPiece, kPiece);
   EXPECT_EQ(unmap(kPiece, 2 * kPiece), CUDA_SUCCESS);
   EXPECT_EQ(free_bytes(), before - 2 * kPiece);
@@ -146,7 +147,7 @@ TEST_F(MappedMemoryTest, MisuseIsRejected) {
   const auto refused = [&](CUdeviceptr to, std::size_t bytes, std::size_t offset) {
     EXPECT_EQ(cuMemMap(to, bytes, offset, handle, 0), CUDA_ERROR_INVALID_VALUE);
   };
-  refused(begin_, kPiece, 0);                           // not all of it
+  refused(begin_, kPiece, 0);                           // only a part
   refused(begin_, kPiece, kPiece);                      // from an offset
   refused(begin_ + 4096, 2 * kPiece, 0);                // between two granules
   refused(begin_ + kReserved - kPiece, 2 * kPiece, 0);  // beyond the reserved addresses
@@ -163,7 +164,7 @@ TEST_F(MappedMemoryTest, MisuseIsRejected) {
   EXPECT_EQ(cuMemRelease(other), CUDA_SUCCESS);
   EXPECT_EQ(cuMemMap(begin_ + 3 * kPiece, 2 * kPiece, 0, other, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(allow(begin_ + kPiece, kPiece), CUDA_ERROR_INVALID_VALUE);      // a part
-  EXPECT_EQ(allow(begin_ + kPiece, 3 * kPiece), CUDA_ERROR_INVALID_VALUE);  // more
+  EXPECT_EQ(allow(begin_ + kPiece, 3 * kPiece), CUDA_ERROR_INVALID_VALUE);  // more than was mapped
   EXPECT_EQ(allow(begin_ + kPiece, 2 * kPiece, 1), CUDA_ERROR_INVALID_DEVICE);
   EXPECT_EQ(unmap(kPiece, kPiece), CUDA_ERROR_INVALID_VALUE);                // a part
   EXPECT_EQ(cuMemAddressFree(begin_, kReserved), CUDA_ERROR_INVALID_VALUE);  // while mapped
@@ -200,7 +201,7 @@ TEST_F(MappedMemoryDeathTest, KernelsFaultWhereNothingIsAccessible) {
   map(0, kPiece);
   const CUmemGenericAllocationHandle handle = create(kPiece);
   EXPECT_EQ(cuMemMap(begin_ + kPiece, kPiece, 0, handle, 0), CUDA_SUCCESS);
-  EXPECT_DEATH(run(fill_mapped, 1, 1, 0, at(kPiece), 1), "");  // mapped, without access
+  EXPECT_DEATH(run(fill_mapped, 1, 1, 0, at(kPiece), 1), "");  // mapped, but without access
   EXPECT_DEATH(run(fill_mapped, 1, 1, 0, at(2 * kPiece), 1), "");
   EXPECT_EQ(unmap(kPiece, kPiece), CUDA_SUCCESS);
   EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
@@ -209,7 +210,7 @@ TEST_F(MappedMemoryDeathTest, KernelsFaultWhereNothingIsAccessible) {
         emulation::set_order(emulation::Order::kForward);
         Context context(0);
         context.launch(fill_mapped, 1, 1, 0, at(0), 1);
-        cuMemUnmap(begin_, kPiece);  // while a stream is yet to use it
+        cuMemUnmap(begin_, kPiece);  // while a stream has yet to use it
         context.synchronize();
       },
       "");

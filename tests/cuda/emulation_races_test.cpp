@@ -20,7 +20,7 @@ __device__ void order_threads() {
   if constexpr (kSync == Sync::kBlock) __syncthreads();
 }
 
-/// Each round, thread i writes what thread i + step of the block reads.
+/// In each round, thread i writes the element that thread i + step of the block reads.
 template <Sync kWritten, Sync kRead>
 __global__ void hand_over(int* out, unsigned step, int rounds) {
   int* tile = reinterpret_cast<int*>(shared_memory());
@@ -35,7 +35,7 @@ __global__ void hand_over(int* out, unsigned step, int rounds) {
   out[blockIdx.x * blockDim.x + i] = sum;
 }
 
-/// Every block writes `count` elements, from `stride` times its number on.
+/// Every block writes `count` elements, starting at `stride` times its number.
 __global__ void write_parts(int* out, unsigned stride, unsigned count) {
   const unsigned block = blockIdx.x + gridDim.x * blockIdx.y;
   if (threadIdx.x < count) out[block * stride + threadIdx.x] = 1;
@@ -57,7 +57,7 @@ __global__ void read_a_count(int* out, int* count) {
   }
 }
 
-/// Thread 0 copies what the last thread reads.
+/// Thread 0 copies the data that the last thread reads.
 template <bool kBarrierBefore, bool kBarrierAfter>
 __global__ void copy_and_read(int* out, const int* in) {
   if (threadIdx.x == 0) {
@@ -69,7 +69,7 @@ __global__ void copy_and_read(int* out, const int* in) {
   if constexpr (kBarrierAfter) __syncthreads();
   if (threadIdx.x == blockDim.x - 1) *out = *reinterpret_cast<const int*>(shared_memory());
 }
-/// The same where the last thread has read that place before.
+/// The same after the last thread has read this place.
 template <bool kBarrier>
 __global__ void read_and_copy(int* out, const int* in) {
   if (threadIdx.x == blockDim.x - 1) *out = *reinterpret_cast<const int*>(shared_memory());
@@ -82,7 +82,7 @@ __global__ void read_and_copy(int* out, const int* in) {
   }
 }
 
-/// A lane's row of a matrix, which another lane has written.
+/// A lane reads its row of a matrix, which another lane has written.
 template <Sync kSync>
 __global__ void load_a_row(std::uint32_t* out) {
   auto* rows = reinterpret_cast<uint4*>(shared_memory());

@@ -74,7 +74,7 @@ TEST(EmulatedRuntime, StreamsRunAtSynchronisation) {
   EXPECT_EQ(device[63], 5);
   EXPECT_EQ(cudaStreamQuery(context.stream()), cudaSuccess);
 
-  // Memory of the host is read when the copy runs, pinned or not.
+  // Host memory is read when the copy runs, pinned or not.
   std::vector<int> pageable(32, 1);
   for (int i = 0; i < 32; ++i) pinned[i] = 1;
   context.copy(device.data(), pageable.data(), 32 * sizeof(int));
@@ -85,8 +85,8 @@ TEST(EmulatedRuntime, StreamsRunAtSynchronisation) {
   EXPECT_EQ(device[32], 2);
 }
 
-/// What a stream reads of what another one writes, over many orders of the two; `between` is called
-/// with them when the write was asked for and the read was not.
+/// The values that a stream reads of another stream's write, over many orders of the two; `between`
+/// is called with both streams after the write was submitted and before the read.
 template <typename Between>
 std::set<int> values_read(const Between& between) {
   std::set<int> out;
@@ -111,7 +111,7 @@ TEST(EmulatedRuntime, StreamsWithoutAnOrderOvertakeEachOther) {
               Event event;
               event.record(writer);
               event.block(reader);
-              event.record(reader);  // the reader still waits for the point before
+              event.record(reader);  // the reader still waits for the earlier point
             }),
             std::set{1});
 }

@@ -1,4 +1,4 @@
-// A kernel's mistakes that the sanitizers see, as `make test-all` runs the emulation under them.
+// Errors in kernels that the sanitizers detect when `make test-all` runs the emulation.
 
 #include <cstddef>
 
@@ -8,8 +8,8 @@
 namespace turnbench::cuda {
 namespace {
 
-/// Elements of the memory that kernels miss; not a multiple of what a sanitizer or an allocator
-/// rounds to.
+/// Elements of the memory that a kernel accesses by mistake; not a multiple of the rounding of a
+/// sanitizer or an allocator.
 constexpr int kCount = 13;
 
 __global__ void write_at(float* out, int i) {

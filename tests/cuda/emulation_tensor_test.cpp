@@ -101,7 +101,7 @@ TYPED_TEST(EmulatedProduct, EqualsThePlainProduct) {
   });
 }
 
-/// out[x] = 1 * x for every x there is, 16 at a time in the first column of a.
+/// out[x] = 1 * x for every existing x, 16 at a time in the first column of a.
 template <typename T>
 __global__ void multiply_by_one(float* out) {
   const std::uint32_t lane = threadIdx.x, row = lane / 4;
@@ -168,7 +168,7 @@ TEST_F(Emulated, MatricesAreLoadedAsDefined) {
   });
 }
 
-/// Three groups of copies of 16 bytes per thread, the last without a source; looks after
+/// Three groups of copies of 16 bytes per thread, the last without a source; reads the data after
 /// `kPending`.
 template <int kPending>
 __global__ void copies(const uint4* from, uint4* out) {
@@ -196,7 +196,7 @@ std::vector<std::uint32_t> copied(emulation::Order order) {
   std::vector<std::uint32_t> firsts;
   for (unsigned group = 0; group < 3; ++group) {
     for (unsigned i = 0; i < kThreads; ++i) {
-      // As what the test expects, reversed back.
+      // The expected values, with the order reversed again.
       firsts.push_back(out[group * kThreads + kThreads - 1 - i].x);
     }
   }

@@ -37,7 +37,7 @@ TEST_F(Emulated, AGridMayHaveManyBlocks) {
   EXPECT_EQ(out[0], 40'000u);
 }
 
-/// Every round each thread adds to its sum what its opposite in the block wrote.
+/// In every round, each thread adds the value that its opposite thread of the block wrote.
 template <bool kFirst, bool kSecond>
 __global__ void exchange(float* out, int rounds) {
   auto* tile = reinterpret_cast<float*>(shared_memory());
@@ -126,7 +126,7 @@ TEST_F(Emulated, ShufflesTakeFromTheirSegment) {
           const int* row = out.data() + (k * 32 + lane) * 4;
           const int segment = lane / width, in = lane % width;
           EXPECT_EQ(row[0], 1000 + segment * width + (k + lane) % width);
-          // A later segment's lanes cannot be reached, an earlier one's can.
+          // Lanes of a later segment cannot be reached, those of an earlier segment can.
           EXPECT_EQ(row[1], 1000 + ((lane ^ k) / width > segment ? lane : lane ^ k));
           EXPECT_EQ(row[2], 1000 + (in - k < 0 ? lane : lane - k));
           EXPECT_EQ(row[3], 1000 + (in + k >= width ? lane : lane + k));
@@ -183,8 +183,7 @@ TEST_F(Emulated, VotesCountTheLanesThatExist) {
   });
 }
 
-/// Both halves of a warp go their own ways, for different numbers of rounds; some lanes leave
-/// early.
+/// The halves of a warp diverge, for different numbers of rounds; some lanes exit early.
 __global__ void halves(int* out) {
   const int lane = static_cast<int>(threadIdx.x);
   if (lane % 8 == 7) return;
@@ -203,7 +202,7 @@ TEST_F(Emulated, PartsOfAWarpSynchroniseSeparately) {
     PinnedVector<int> out(32);
     run(halves, 1, 32, 0, out.data());
     for (int lane = 0; lane < 32; ++lane) {
-      // Lane 31 is gone: all bits of its value are set.
+      // Lane 31 has exited: all bits of its value are set.
       EXPECT_EQ(out[static_cast<std::size_t>(lane)],
                 lane % 8 == 7 ? 0 : (lane < 16 ? 100 : 51) - 1);
     }

@@ -29,7 +29,7 @@ class Piece {
         gate_up_(std::vector<float>(rows * 2 * kWidth)),
         kept_(gate_up_.values()) {}
 
-  /// Lets the operations find other contents where they look for them.
+  /// Gives the operations new contents in the same memory.
   void fill(std::uint64_t seed) {
     write(x_, rows_ * kWidth, seed);
     write(angles_, rows_ * kHeadDim, seed + 100);
@@ -84,8 +84,8 @@ class GraphsTest : public testing::Test {
   void repeat(GraphReplay& graphs, Piece& piece, int part = 0) {
     graphs.run(piece.key(), part, [&] { piece.ask(*context_, gemm_); });
   }
-  /// Runs a piece through the graphs as often as it takes to be launched from one, and on to
-  /// `times`, each time beside a piece that is not.
+  /// Runs a piece `times` times with graphs, until and after it is launched from a graph, and each
+  /// time also a piece without graphs.
   void expect_the_same(GraphReplay& graphs, Piece& piece, Piece& plain, int times) {
     for (int i = 0; i < times; ++i) {
       const auto seed = static_cast<std::uint64_t>(i + 10);
@@ -96,7 +96,7 @@ class GraphsTest : public testing::Test {
       EXPECT_TRUE(test::same_bits(piece.result(), plain.result())) << "time " << i;
     }
   }
-  /// Asks the graphs for a piece that is `late` more at all times but the first.
+  /// Runs a piece with the graphs, and calls `late` each time except the first.
   std::function<void()> asking(GraphReplay& graphs, Piece& piece, int part,
                                const std::function<void()>& late) {
     const auto times = std::make_shared<int>(0);
@@ -117,7 +117,8 @@ class GraphsTest : public testing::Test {
 };
 
 TEST_F(GraphsTest, RepeatToTheBitWhatIsDonePlainly) {
-  // One row's kernel, several rows', and products whose factors are rounded to scratch.
+  // One row's kernel, several rows' kernels, and products whose factors are rounded to scratch
+  // memory.
   for (int rows : {1, 3, 8, 9, 20}) {
     SCOPED_TRACE(rows);
     test::in_every_order([&] {
@@ -142,7 +143,7 @@ TEST_F(GraphsTest, RunInTheStreamsOrderAndOutliveTheirOwner) {
   }
   repeat(*graphs, piece);
   plain.ask(*context_, gemm_);
-  graphs.reset();  // the last launches still wait to run
+  graphs.reset();  // the last launches are still pending
   EXPECT_TRUE(test::same_bits(piece.result(), plain.result()));
 }
 
@@ -213,14 +214,14 @@ TEST_F(GraphsTest, RejectHostData) {
             "CUDA, uploading: found among operations that are repeated as they are");
   EXPECT_EQ(error_of([&] { graphs.run(key, 1, copy); }),
             "CUDA, copying: found among operations that are repeated as they are");
-  // Only while it is recorded, so that the capture has begun.
+  // Only while the piece is recorded, so that the capture has begun.
   int part = 2;
   for (const auto& late : std::vector<std::function<void()>>{embed, copy}) {
     const auto run = asking(graphs, piece, part++, late);
     run();
     EXPECT_NE(error_of(run).find("found among operations that are repeated"), std::string::npos);
   }
-  embed();  // and outside of them nothing is refused
+  embed();  // and outside of captures nothing is refused
   copy();
   EXPECT_EQ(graphs.size(), 0u);
   expect_the_same(graphs, piece, plain, 3);

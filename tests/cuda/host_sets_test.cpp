@@ -1,5 +1,5 @@
-// Keys and values in host memory, which no kernel may be given: on a card whose driver maps host
-// memory it would work, slowly and in no order with the copies.
+// Keys and values in host memory, which must not be passed to a kernel: on a GPU whose driver maps
+// host memory, the kernel would work, slowly and without any order relative to the copies.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Transfers beside a stream of kernels, in all orders in which the emulation runs the two streams.
+// Transfers in parallel to a stream of kernels, in all orders in which the emulation runs the two
+// streams.
 
 #include "inference/cuda/host_transfers.h"
 

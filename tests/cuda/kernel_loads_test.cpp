@@ -10,7 +10,7 @@ namespace {
 
 using cuda::SlowNotice;
 
-/// What action() prints to stderr.
+/// The output of action() on stderr.
 template <typename Action>
 std::string printed_by(const Action& action) {
   testing::internal::CaptureStderr();

@@ -18,7 +18,7 @@ using test::DeviceArray;
 
 constexpr float kUntouchedOutput = -77;
 
-/// One product: its operands, and how they lie in memory.
+/// One product: its operands and their memory layout.
 struct LinearProblem {
   std::int64_t rows, out, in;
   DType dtype = DType::kF32;
@@ -51,7 +51,7 @@ class Linear : public testing::Test {
     return y.values();
   }
 
-  /// Against sums in double precision, within a few roundings of the sum of magnitudes.
+  /// Compares with sums in double precision, within a few roundings of the sum of magnitudes.
   void expect_right(const LinearProblem& p) {
     SCOPED_TRACE(describe(p));
     const std::vector<float> y = test::in_every_order([&] { return run(p, p.rows); });

@@ -18,7 +18,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 #ifdef TURNBENCH_EMULATED
-/// An order in which the emulated card runs threads and streams.
+/// An order in which the emulated GPU runs threads and streams.
 struct ThreadOrder {
   const char* name;
   emulation::Order order;
@@ -30,8 +30,8 @@ constexpr ThreadOrder kOrders[] = {{"forward", emulation::Order::kForward, 0},
                                    {"shuffled again", emulation::Order::kShuffled, 2}};
 #endif
 
-/// run() in every order that a card may take: on a real one, twice as it comes.  Where run()
-/// returns a vector, its bits must be the same in each; they are what this returns.
+/// Calls run() in every order that a GPU may use; on a real GPU, twice in the order that occurs.
+/// If run() returns a vector, its bits must be the same in each order; this vector is returned.
 template <typename Run>
 auto in_every_order(const Run& run) {
   using Result = decltype(run());

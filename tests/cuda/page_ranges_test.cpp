@@ -51,7 +51,7 @@ TEST_F(PageRanges, PoolsGrowWithinOneRange) {
   EXPECT_EQ(stride % 64, 0u);
   EXPECT_GE(stride, kLayout.bytes());
   EXPECT_LT(stride, kLayout.bytes() + 64);
-  EXPECT_NE(kGranularity % stride, 0u);  // pages lie across the ends of pieces
+  EXPECT_NE(kGranularity % stride, 0u);  // pages extend across the ends of pieces
   const std::vector<KvPool::Page> pages = acquire(*own, 40 * kMiB / stride);
   ASSERT_NE(own->base(), nullptr);
   for (std::size_t i = 0; i < pages.size(); ++i) {
@@ -78,7 +78,7 @@ TEST_F(PageRanges, SmallPoolsStaySmall) {
 }
 
 /// Rows of `count` tokens on the host and a copy of them in device memory.  The pages of the copy
-/// are in no order.
+/// are in random order.
 struct SetPair {
   KvHeadCache host, device;
 
@@ -95,7 +95,7 @@ struct SetPair {
       }
       host.append(key.data(), value.data(), raw.data(), i);
     }
-    {  // what is released first is reused last
+    {  // the first released page is reused last
       std::vector<KvPool::Page> pages;
       for (int i = 0; i < count; i += kPageTokens) pages.push_back(pool->acquire());
     }
@@ -118,7 +118,7 @@ TEST_F(PageRanges, SetsListTheIndicesOfTheirPages) {
   };
   check(set.device);
   KvHeadCache fork = set.device;
-  fork.set_position(299, 400);  // its last page is its own now
+  fork.set_position(299, 400);  // its last page is no longer shared
   check(fork);
   EXPECT_NE(fork.page_indices()[4], set.device.page_indices()[4]);
   EXPECT_EQ(fork.page_indices()[3], set.device.page_indices()[3]);
@@ -129,7 +129,7 @@ TEST_F(PageRanges, SetsListTheIndicesOfTheirPages) {
   EXPECT_TRUE(set.host.pool()->base() == nullptr);
 }
 
-// Two pools with other strides, and sets of either in one launch.
+// Two pools with different strides, and sets of both in one launch.
 TEST_F(PageRanges, KernelsReadSetsOfSeveralPoolsInOneLaunch) {
   const auto plain = pool(), with_raw = pool({128, DType::kBF16, true});
   ASSERT_NE(plain->stride(), with_raw->stride());
@@ -216,7 +216,7 @@ TEST_F(PageRanges, ReleasedRangesAreReused) {
   EXPECT_EQ(memory().bytes(), bytes + kGranularity);
 }
 
-// The host releases a range, and with it its pages, before the device has done with them.
+// The host releases a range with its pages before the device has finished using them.
 TEST_F(PageRanges, ReusedPagesAreOrderedByTheStream) {
   test::in_every_order([&] {
     std::vector<std::int32_t> first(kLayout.bytes() / 4, 1), second(first.size(), 2),
@@ -248,7 +248,7 @@ TEST_F(PageRanges, CopiesHandlePagesOfRanges) {
   memory().copy(std::array{Copy{found.data(), pages.back()->data, kLayout.bytes()}});
   memory().synchronize();
   EXPECT_EQ(found, values);
-  // Another backend's memory is not the host's.
+  // Memory of another backend is not host memory.
   const auto other = std::make_shared<cuda::DeviceMemory>(std::make_shared<cuda::Context>(0));
   const auto there = std::make_shared<KvPool>(kLayout, other);
   const KvPool::Page page = there->acquire();
@@ -282,10 +282,10 @@ TEST_F(PageRanges, ErrorsNameTheAllocation) {
   EXPECT_GE(free_bytes(), 2 * kMiB);
   EXPECT_EQ(own->live_bytes(), pages.size() * kLayout.bytes());
   const auto small = pool({64, DType::kBF16});
-  EXPECT_EQ(small->acquire()->index, 0u);  // what needs less fits
+  EXPECT_EQ(small->acquire()->index, 0u);  // a smaller request fits
   const std::byte* last = pages.back()->data;
   pages.pop_back();
-  EXPECT_EQ(own->acquire()->data, last);  // and it goes on
+  EXPECT_EQ(own->acquire()->data, last);  // the pool still works
 }
 
 TEST_F(PageRanges, AllocationsMayFailAnywhere) {
@@ -307,7 +307,7 @@ TEST_F(PageRanges, AllocationsMayFailAnywhere) {
   }
 }
 
-// Blocks, ranges of another stride, and what a range's earlier user had left of it.
+// Blocks, ranges of another stride, and the remains of a range's earlier use.
 TEST_F(PageRanges, ReturnReleasedPages) {
   emulation::limit_memory(64 * kMiB);
   constexpr PageLayout kOther{64, DType::kBF16};
@@ -323,11 +323,11 @@ TEST_F(PageRanges, ReturnReleasedPages) {
   const auto [many, pages] = fill(kLayout, 40 * kMiB);
   EXPECT_LE(memory().bytes(), 40 * kMiB + 8 * kMiB + kGranularity);
   EXPECT_EQ(page.front()->data, few->base());
-  const auto more = acquire(*few, 3 * kMiB / few->stride());  // grows again
+  const auto more = acquire(*few, 3 * kMiB / few->stride());  // the range grows again
   EXPECT_EQ(more.back()->data, few->base() + more.back()->index * few->stride());
 }
 
-// Operations may still use what is given back.
+// Operations may still use released pages.
 TEST_F(PageRanges, AreUnmappedAfterTheDeviceHasFinished) {
   emulation::limit_memory(64 * kMiB);
   std::vector<std::byte> found(kLayout.bytes());

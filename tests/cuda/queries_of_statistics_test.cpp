@@ -1,5 +1,5 @@
-// Attention statistics and attention use the same queries: several rows over 16-bit keys those
-// rounded to the keys' type, a single row float32 ones.
+// Attention statistics and attention use the same queries: for several rows over 16-bit keys,
+// queries rounded to the keys' type; for a single row, float32 queries.
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ class QueriesOfStatistics : public testing::TestWithParam<KeyType> {
     job.positions = positions_;
   }
 
-  /// The first key's probability in the attention of `rows` rows; also leaves their log-sum-exp.
+  /// The first key's probability in the attention of `rows` rows; also stores their log-sum-exp.
   float attention(int rows) {
     test::DeviceFloats out(static_cast<std::size_t>(rows * dim_));
     AttentionJob job;
@@ -95,7 +95,7 @@ class QueriesOfStatistics : public testing::TestWithParam<KeyType> {
                                 {out.data(), rows, kPageTokens});
     return out[0];
   }
-  /// By how much the first key's score is the greater one, for selections.
+  /// The difference of the first key's score to the other key's, for selections.
   float lead_in_selection() {
     test::DeviceFloats scores(std::size_t{kKeys});
     KeyScoreJob job;

@@ -1,4 +1,4 @@
-// Whole decode steps that are repeated as graphs.
+// Whole decode steps that are repeated with graphs.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace turnbench {
 namespace {
 
-/// Biases and norms of heads: all that a layer can have.
+/// Biases and norms of heads: all optional parts of a layer.
 ModelConfig small_config() {
   ModelConfig c;
   c.family = "qwen3";
@@ -33,8 +33,8 @@ ModelConfig small_config() {
   return c;
 }
 
-/// Forgets the oldest token at every step and moves the others up, for which unrotated keys are
-/// cached.
+/// Drops the oldest token at every step and shifts the positions of the others, for which unrotated
+/// keys are cached.
 struct DropOldest : EvictionPolicy {
   std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<DropOldest>(); }
   bool shifts_positions() const override { return true; }
@@ -51,7 +51,7 @@ struct DropOldest : EvictionPolicy {
 struct Talks {
   explicit Talks(Engine& engine) {
     std::vector<Pass> prompts;
-    for (int length : {50, 63, 20}) {  // the first two come to use another page each
+    for (int length : {50, 63, 20}) {  // the first two reach another page in different steps
       Policies policies;
       if (sequences.size() == 2) policies.eviction = std::make_unique<DropOldest>();
       sequences.push_back(engine.make_sequence(std::move(policies)));
@@ -62,7 +62,7 @@ struct Talks {
     engine.prefill(prompts);
   }
 
-  /// Logits of one more token each of some sequences.
+  /// Logits of one more token for each of some sequences.
   std::vector<std::vector<float>> step(Engine& engine, const std::vector<std::size_t>& which) {
     const int tokens[] = {draw(), draw(), draw()};
     std::vector<Pass> passes;
@@ -82,7 +82,7 @@ struct Talks {
   std::vector<int> prompts_[3];
 };
 
-/// Graphs launched so far, where somebody counts them.
+/// Graphs launched so far, if they are counted.
 std::optional<std::size_t> graph_launches() {
 #ifdef TURNBENCH_EMULATED
   return emulation::counters(0).graph_launches + emulation::counters(1).graph_launches;
@@ -91,7 +91,7 @@ std::optional<std::size_t> graph_launches() {
 #endif
 }
 
-/// Decodes beside engines that live for one step each and so have nothing to repeat.
+/// Also decodes with engines that exist for one step only and therefore repeat nothing.
 void expect_the_same_bits(DType dtype, std::span<Backend* const> backends) {
   SCOPED_TRACE(name_of(dtype));
   Checkpoint checkpoint;
@@ -111,7 +111,8 @@ void expect_the_same_bits(DType dtype, std::span<Backend* const> backends) {
     for (std::size_t i = 0; i < found.size(); ++i)
       EXPECT_TRUE(test::same_bits(found[i], wanted[i])) << "step " << step << ", pass " << i;
     if (!launches) continue;
-    // All but the first step of its kind; of each backend one graph more than layers.
+    // All steps except the first of its kind launch graphs: for each backend, one graph more than
+    // layers.
     const bool is_new = step == 0 || step == 8 || step == 14 || step == 21;
     *launches += is_new ? 0 : 3 + backends.size();
     EXPECT_EQ(graph_launches(), launches) << "step " << step;
@@ -120,7 +121,7 @@ void expect_the_same_bits(DType dtype, std::span<Backend* const> backends) {
 }
 
 TEST(RepeatedDecoding, HasTheSameBits) {
-  // On a machine of one card it holds both stages.
+  // On a machine with one GPU, this GPU holds both stages.
   const auto one = cuda::make_backend(0, 2),
              other = cuda::make_backend(cuda::device_count() - 1, 2);
   Backend* const backends[] = {one.get(), other.get()};

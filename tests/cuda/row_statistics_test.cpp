@@ -1,4 +1,5 @@
-// Probabilities of rows and their sums on a CUDA device, against the CPU's and double precision.
+// Probabilities of rows and their sums on a CUDA device, compared with the CPU's and with double
+// precision.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +45,7 @@ TEST_F(RowStatistics, RowProbabilities) {
   }
 }
 
-// Rows in any order, of the host, and more of them than are taken at once.
+// Rows of the host in any order, and more of them than are processed at once.
 TEST_F(RowStatistics, RowProbabilitiesOfChosenRows) {
   const Rows x({.keys = 90, .rows = 90, .head_dim = 16});
   std::vector<float> q, want, got(300 * 128);
@@ -61,7 +62,7 @@ TEST_F(RowStatistics, RowProbabilitiesOfChosenRows) {
   EXPECT_EQ(got, want);
 }
 
-/// A LineMassJob's results, which begin at some value.
+/// The results of a LineMassJob, which begin at some value.
 struct MassSums {
   explicit MassSums(const Rows& x)
       : vertical(static_cast<std::size_t>(x.shape.heads * (x.shape.keys + 3)), 0.25F),

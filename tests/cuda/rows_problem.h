@@ -33,7 +33,7 @@ class Problem {
       : c_(c),
         keys_(random_floats(static_cast<std::size_t>(c.keys * c.head_dim), seed)),
         values_(random_floats(keys_.size(), seed + 1)),
-        // Rows lie further apart than their heads need.
+        // Rows are further apart than their heads require.
         stride_(static_cast<std::size_t>((c.heads + 1) * c.head_dim)),
         q_(random_floats(static_cast<std::size_t>(c.rows) * stride_, seed + 2)),
         host_(std::make_shared<KvPool>(PageLayout{c.head_dim, c.dtype, false})),
@@ -50,7 +50,7 @@ class Problem {
     for (int j = 0; j < c.keys; ++j) {
       float *key = keys_.data() + j * c.head_dim, *value = values_.data() + j * c.head_dim;
       host_.write(j, key, value, nullptr);
-      // What the cache really holds, after rounding to its dtype.
+      // The cached values after rounding to the cache's dtype.
       host_.read_key(j, key);
       host_.read_value(j, value);
     }
@@ -70,7 +70,8 @@ class Problem {
   std::vector<float> out() const { return device_out_.values(); }
   std::vector<float> lse() const { return device_lse_.values(); }
 
-  /// The device's results are the CPU's, and nothing was written between the rows.
+  /// Expects that the device's results equal the CPU's, and that the gaps between rows are
+  /// unchanged.
   void expect_as_on_cpu(double tolerance) {
     const AttentionJob j = job(host_, q_.data(), out_.data(), lse_.data());
     ThreadPool pool(1);
@@ -80,7 +81,8 @@ class Problem {
     expect_equal(lse(), lse_, tolerance);
   }
 
-  /// The device's results are those of the pairs for which visible(row, head, key), by positions.
+  /// Expects that the device's results are those of the pairs with visible(row, head, key), by
+  /// positions.
   void expect_pairs(double tolerance, const std::function<bool(int, int, int)>& visible) {
     std::vector<float> want(q_.size(), -1), want_lse(lse_.size());
     for (int r = 0; r < c_.rows; ++r) {
@@ -91,7 +93,7 @@ class Problem {
         EagerRow row = eager_attention(q_.data() + at, keys_, values_, c_.head_dim, [&](int j) {
           return visible(position, h, positions_[static_cast<std::size_t>(j)]);
         });
-        if (std::isnan(row.lse)) {  // it sees nothing
+        if (std::isnan(row.lse)) {  // the row can attend to no key
           row.out.assign(row.out.size(), 0);
           row.lse = -INFINITY;
         }

@@ -1,4 +1,4 @@
-// Weights that are put into a backend's matrix, in any pieces and from any type, and used at once.
+// Weights that are copied to a backend's matrix, in any pieces and from any type, and used at once.
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ class PutRows : public testing::TestWithParam<std::tuple<DType, DType>> {
   DType from() const { return std::get<0>(GetParam()); }
   DType to() const { return std::get<1>(GetParam()); }
 
-  /// Puts `rows` rows of values, `at_once` at a time, from an odd address that is overwritten right
-  /// after each call.
+  /// Copies `rows` rows of values, `at_once` at a time, from an odd address that is overwritten
+  /// right after each call.
   void put(WeightMatrix& matrix, const std::vector<float>& values, std::size_t rows,
            std::size_t at_once) const {
     const std::size_t width = matrix.in(), row_bytes = width * size_of(from());
@@ -55,7 +55,7 @@ TEST_P(PutRows, AreUsedWithoutWaiting) {
       };
       put(*matrix, values, kOut, at_once);
       multiply(out);
-      put(*matrix, std::vector<float>(kOut * kIn), kOut, at_once);  // the product has them still
+      put(*matrix, std::vector<float>(kOut * kIn), kOut, at_once);  // the product still uses them
       multiply(again);
       std::vector<float> first(kOut), second(kOut);
       memory->copy_floats(out.as<float>(), first.data(), kOut);
@@ -73,7 +73,7 @@ TEST_P(PutRows, AreUsedWithoutWaiting) {
 
 class PutManyRows : public PutRows {};
 
-/// More than the buffers hold, and rows that lie across their borders.
+/// More rows than the buffers hold, and rows that cross the borders of buffers.
 TEST_P(PutManyRows, ArriveThroughAllBuffers) {
   constexpr std::size_t kIn = 1'000'003;
   const std::size_t rows = (std::size_t{40} << 20) / (kIn * size_of(to()));

@@ -38,7 +38,7 @@ void check_all(const LongBenchTask& task, const Records& records, const BuildOpt
   EXPECT_EQ(dialogues.size(), options.limit);
 }
 
-TEST(MultiTurn, InvariantsOnMadeUpRecords) {
+TEST(MultiTurn, InvariantsOnSyntheticRecords) {
   for (const LongBenchTask& task : longbench_tasks()) {
     const Records records = test::make_records(task, 11);
     for (std::uint64_t seed : {0, 1, 2}) {

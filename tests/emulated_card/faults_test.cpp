@@ -1,5 +1,5 @@
-// What a sweep leaves behind when a card runs out of memory or accesses an illegal address: the
-// whole program, on the emulated card.
+// The results of a sweep when a GPU runs out of memory or accesses an illegal address, with the
+// whole program on the emulated GPU.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST_F(FaultsOfACard, SweepIsCompleteWithoutFaults) {
   EXPECT_NE(done.out.find("| full |"), std::string::npos) << done.out;
 }
 
-// Weights are not allocated by a unit: a failure there ends the run, one in a unit becomes a
+// Weights are not allocated by a unit: a failure there ends the run; a failure in a unit becomes a
 // record.
 TEST_F(FaultsOfACard, FailedAllocationBecomesARecord) {
   bool recorded = false;

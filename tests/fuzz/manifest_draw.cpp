@@ -185,12 +185,12 @@ Values metric_names() {
 }
 
 const Dataset& any_dataset(Draw& draw) {
-  std::vector<const Dataset*> all, made_up;
+  std::vector<const Dataset*> all, with_length;
   for (const Dataset& d : all_datasets()) {
     all.push_back(&d);
-    if (d.has_length) made_up.push_back(&d);
+    if (d.has_length) with_length.push_back(&d);
   }
-  return *draw.of(draw.rarely(4) ? all : made_up);
+  return *draw.of(draw.rarely(4) ? all : with_length);
 }
 
 OrderedJson dataset(Draw& draw, std::size_t index) {

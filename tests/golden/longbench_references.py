@@ -11,10 +11,10 @@ import fuzzywuzzy.StringMatcher
 import rouge as pltrdy
 from rouge_score import rouge_scorer
 
-import made_up_jieba
+import synthetic_jieba
 
-made_up_jieba.make()
-SEGMENTER = made_up_jieba.load()
+synthetic_jieba.make()
+SEGMENTER = synthetic_jieba.load()
 ASCII_PUNCTUATION = set(string.punctuation)
 CHINESE_PUNCTUATION = ASCII_PUNCTUATION | set(
     "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､、〃》「」『』【】〔〕〖〗〘〙"

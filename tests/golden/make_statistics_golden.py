@@ -136,7 +136,7 @@ def table(datasets, baseline, methods):
     return out
 
 
-def made_up(g, sizes, effects, binary):
+def synthetic(g, sizes, effects, binary):
     out = {}
     for k, n in enumerate(sizes):
         dialogues = {}
@@ -158,10 +158,10 @@ def made_up(g, sizes, effects, binary):
 def main():
     g = np.random.default_rng(20250101)
     effects = [0, .05, .3, 1]
-    cases = [made_up(g, [5], effects, True), made_up(g, [11], effects, False),
-             made_up(g, [12], effects, True), made_up(g, [24], effects, True),
-             made_up(g, [3, 4, 4], effects, False), made_up(g, [12, 12, 12, 12], effects, True),
-             made_up(g, [4, 40], effects, False), made_up(g, [6, 18, 30], effects, True)]
+    cases = [synthetic(g, [5], effects, True), synthetic(g, [11], effects, False),
+             synthetic(g, [12], effects, True), synthetic(g, [24], effects, True),
+             synthetic(g, [3, 4, 4], effects, False), synthetic(g, [12, 12, 12, 12], effects, True),
+             synthetic(g, [4, 40], effects, False), synthetic(g, [6, 18, 30], effects, True)]
     cases.append({"right": {"d%03d" % i: [[1.0, 1.0], [1.0, 1.0]] for i in range(12)},
                   "wrong": {"d%03d" % i: [[0.0], [0.0]] for i in range(30)}})
     out = {"margin": MARGIN, "points": POINTS,

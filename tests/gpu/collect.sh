@@ -1,7 +1,7 @@
 #!/bin/sh
 # Copies programs, stripped, and the packages' libraries that they load, so that another machine can
 # run them:  tests/gpu/collect.sh FROM TO PROGRAM...
-# The runtimes of C and C++ are the other machine's; cudart is linked statically.
+# The other machine provides the runtimes of C and C++; cudart is linked statically.
 set -eu
 from=$1 to=$2
 shift 2

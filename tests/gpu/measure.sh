@@ -1,7 +1,7 @@
-# What is to be reached on a card, the most important first.  Sourced by tests/gpu.sh.
+# The measures on a GPU, in descending order of importance.  Sourced by tests/gpu.sh.
 # shellcheck shell=sh disable=SC2154  # of tests/gpu.sh
 
-# measure NAME SECONDS [ARGUMENT...]: its lines go into the table.
+# measure NAME SECONDS [ARGUMENT...]: adds the lines of a measure to the table.
 measure() {
   measured=$1 seconds_to_measure=$2
   shift 2
@@ -11,8 +11,8 @@ measure() {
   keep
 }
 
-# Sets `torch`: BACKEND=SECONDS of each of PyTorch's backends, with nothing for the seconds where it
-# is not available.
+# Sets `torch`: BACKEND=SECONDS for each of PyTorch's backends, with empty SECONDS if the backend is
+# not available.
 measure_torch() {
   torch=
   if ! python3 -c 'import torch' 2> /dev/null; then

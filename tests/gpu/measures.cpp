@@ -1,4 +1,4 @@
-// What is to be reached on a card, one measure a process, for tests/gpu.sh:
+// The performance targets on a GPU, one measure per process, for tests/gpu.sh:
 //   turnbench_gpu_measures MEASURE RESULTS [--small] [BACKEND=SECONDS of PyTorch's attention]...
 //   turnbench_gpu_measures --list     names and limits in seconds, in the order to run them
 // Prints lines of the table as they are measured and appends the same to RESULTS, one JSON object a
@@ -29,9 +29,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kAllLayers = 32;
-constexpr int kFewLayers = 8;  // at 128K, and where time is compared with time
-// Of the card's memory, for a card of 80 GB: weights, layers and lengths are chosen so that
-// measures stay below it, which is checked before a measure and while it runs.
+constexpr int kFewLayers = 8;  // at 128K, and for comparisons of two times
+// Device memory, for a GPU with 80 GB: weights, layers and lengths are chosen so that measures stay
+// below this limit, which is checked before a measure and while it runs.
 constexpr double kMostBytes = 60e9;
 constexpr double kReservedBytes = 8e9;  // for activations, scratch memory and methods' indices
 
@@ -42,8 +42,8 @@ double free_bytes() {
   return static_cast<double>(free);
 }
 
-/// Watches how much device memory is taken from its construction on, by samples.  Ends the process
-/// where it is too much: a card whose memory is full may hang.
+/// Samples how much device memory has been allocated since its construction.  Ends the process if
+/// this is too much: a GPU whose memory is full may hang.
 class PeakMemory {
  public:
   PeakMemory()
@@ -80,7 +80,7 @@ class Table {
     if (!file_) throw input_error("{}: cannot be written", path);
   }
 
-  /// `wanted` is empty where something is only measured.
+  /// `wanted` is empty if the measure has no target.
   void add(const std::string& measure, const std::string& wanted, const std::string& got,
            bool reached, const Json& facts) {
     fmt::print("{:<62} {:>12} {:>12}  {}\n", measure, wanted, got,
@@ -109,7 +109,7 @@ class Table {
   bool all_reached_ = true;
 };
 
-/// What a measure is about: a geometry, and how many of its tokens stand for 1K.
+/// The model of a measure: a geometry, and the number of its tokens that represent 1K.
 struct Setting {
   ModelConfig config;
   int tokens_of_1k = 1024;
@@ -152,7 +152,8 @@ Json facts_of(const BenchRow& row) {
           {"pairs", row.pair_share}};
 }
 
-/// Some layers of a geometry, with random weights, all in bfloat16, for up to `tokens` cached ones.
+/// Some layers of a geometry, with random weights, all in bfloat16, for up to `tokens` cached
+/// tokens.
 struct Machine {
   Machine(const Setting& setting, int most_layers, double tokens)
       : checkpoint(first_layers(setting, most_layers, tokens)),
@@ -194,17 +195,17 @@ void measure_decode(Table& table, const Setting& s, int thousands, int layers) {
       0.8, row.ceiling_share, facts_of(row));
 }
 
-/// How a method is measured beside full attention.
+/// How a method is compared with full attention.
 struct Comparison {
   std::string method;
   int layers = kFewLayers;
   int batch = 1;
   int steps = 8;        ///< of a repeat; the mean step counts
-  double wanted = 1.0;  ///< of full attention's time, at most
+  double wanted = 1.0;  ///< as a share of full attention's time, at most
 };
 
-/// Decode at 128K: keys and values are half of what a step of full attention reads with one
-/// sequence, so that no method takes less than the weights' share.
+/// Decode at 128K: keys and values are half of the bytes that a step of full attention reads with
+/// one sequence.  No method can take a smaller share of the time than that of the weights.
 void measure_method(Table& table, const Setting& s, const Comparison& what) {
   const int n = s.tokens(128);
   const double all_tokens = static_cast<double>(n) * what.batch;
@@ -246,7 +247,7 @@ void measure_attention(Table& table, const Setting& s) {
   }
 }
 
-/// The most lines of which the planted layer's pairs are 5% or less.
+/// The largest number of lines that covers at most 5% of the pairs of the planted layer.
 std::string five_percent(Backend& backend, const Setting& s, int tokens) {
   PlantedLayer layer(backend, s.shape(), tokens, DType::kBF16);
   std::string best;
@@ -296,11 +297,11 @@ void measure_loopserve(Table& table, const Setting& s, int thousands) {
 
 struct Measure {
   const char* name;
-  int seconds;  ///< limit on a card, for tests/gpu.sh
+  int seconds;  ///< limit on a GPU, for tests/gpu.sh
   void (*run)(Table&, const Setting&);
 };
 
-/// The most important first.
+/// In descending order of importance.
 constexpr std::array kMeasures = {
     Measure{"decode-4k", 60,
             [](Table& t, const Setting& s) { measure_decode(t, s, 4, kAllLayers); }},
@@ -311,7 +312,7 @@ constexpr std::array kMeasures = {
     Measure{"quest-128k", 60, [](Table& t, const Setting& s) { measure_method(t, s, {"quest"}); }},
     Measure{"snapkv-128k", 60,
             [](Table& t, const Setting& s) { measure_method(t, s, {"snapkv"}); }},
-    // Clustering takes long, and steps move what they read from the host.
+    // Clustering takes long, and steps transfer the tokens that they read from the host.
     Measure{"pqcache-128k", 60,
             [](Table& t, const Setting& s) {
               measure_method(t, s, {.method = "pqcache", .layers = 4, .steps = 4});
@@ -321,7 +322,7 @@ constexpr std::array kMeasures = {
               measure_method(t, s, {.method = "loopserve", .steps = 16});
             }},
     Measure{"prefill-32k", 60, [](Table& t, const Setting& s) { measure_prefill(t, s, 32, 0.55); }},
-    // Keys and values are four fifths of what a step of full attention reads.
+    // Keys and values are four fifths of the bytes that a step of full attention reads.
     Measure{"snapkv-128k-batch-4", 60,
             [](Table& t, const Setting& s) {
               measure_method(t, s, {.method = "snapkv", .batch = 4, .wanted = 0.33});
@@ -356,7 +357,7 @@ int run(const std::vector<std::string>& arguments) {
   setting.config = geometry(small ? "models/tiny/config.json" : "tests/bench/llama-3.1-8b.json");
   if (small) {
     setting.tokens_of_1k = 2;
-    setting.ceilings = false;  // which takes hours on the emulation
+    setting.ceilings = false;  // measuring them takes hours on the emulation
   }
   setting.torch.assign(arguments.begin() + (small ? 3 : 2), arguments.end());
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the measures of tests/gpu.sh on a small model, on a backend whose speed means nothing:
+# Runs the measures of tests/gpu.sh on a small model, on a backend whose speed has no meaning:
 #   measures_test.sh PROGRAM SCRATCH
 set -u
 program=$1 scratch=$2
@@ -19,7 +19,7 @@ attention-32k decode-128k quest-128k snapkv-128k pqcache-128k loopserve-128k " ]
 cp "$scratch/said" "$scratch/order"
 
 while read -r name _; do
-  # So small a layer has no 5% of its pairs; lengths and batches differ in nothing but their numbers.
+  # So small a layer cannot have 5% of its pairs; lengths and batches differ only in their numbers.
   case $name in sparse-128k | *-batch-4 | loopserve-8k | loopserve-16k | loopserve-32k | loopserve-64k)
     continue
     ;;

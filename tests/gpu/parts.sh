@@ -1,9 +1,9 @@
-# Parts of a run: each is a process with a time limit of its own, whose result is kept at once.
+# Parts of a run: each is a process with a separate time limit, whose result is stored at once.
 # Sourced by tests/gpu.sh.
 # shellcheck shell=sh
 
-# begin COMMAND LIMIT [FOLDER]: what follows takes LIMIT seconds at most and leaves table.txt,
-# results.json and log.txt in FOLDER.
+# begin COMMAND LIMIT [FOLDER]: limits the parts to LIMIT seconds in total and writes table.txt,
+# results.json and log.txt to FOLDER.
 begin() {
   started=$(date +%s) limit=$2
   what=$1
@@ -33,12 +33,12 @@ fact() {
   echo "$(quoted "$1"): $(quoted "$2")" >> "$facts"
 }
 
-# True if a part so far is not ok.
+# True if a part has failed so far.
 failed() { grep -qv '"state": "ok"' "$parts"; }
 
-list() { paste -sd, "$1"; }  # lines as elements of JSON
+list() { paste -sd, "$1"; }  # joins lines to a JSON list
 
-# Writes results.json with all that is known so far.
+# Writes results.json with all results so far.
 keep() {
   if failed; then ok=false; else ok=true; fi
   {
@@ -48,11 +48,11 @@ keep() {
     echo " \"measures\": [$(list "$measures")]}"
   } > "$work/results.json"
   cp "$work/results.json" "$results/.results.json"
-  mv "$results/.results.json" "$results/results.json"  # whole at any time
+  mv "$results/.results.json" "$results/results.json"  # the file is complete at any time
 }
 
-# part NAME SECONDS COMMAND...: runs it for so long at most, and within the time of all.  Several may
-# run side by side, each in a subshell.  Its output is in $output afterwards.
+# part NAME SECONDS COMMAND...: runs COMMAND for at most SECONDS, within the total limit.  Several
+# parts may run in parallel, each in a subshell.  Afterwards, $output is the file of the output.
 part() {
   name=$1 seconds=$2 begun=$(elapsed)
   shift 2
@@ -81,7 +81,7 @@ part() {
   [ "$state" = ok ]
 }
 
-# Ends the run: exit code 1 if a part is not ok.
+# Ends the run: exit code 1 if a part has failed.
 finish() {
   keep
   echo "Table, JSON and log: $results"

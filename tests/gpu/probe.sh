@@ -1,7 +1,7 @@
-# What a machine has, without building anything.  Sourced by tests/gpu.sh.
+# Probes the hardware and software of a machine, without building anything.  Sourced by tests/gpu.sh.
 # shellcheck shell=sh disable=SC2154  # of tests/gpu.sh
 
-# tool NAME PATTERN ARGUMENT: the first line with PATTERN of what it says of its version.
+# tool NAME PATTERN ARGUMENT: reports the first line with PATTERN of the tool's version message.
 tool() {
   if ! command -v "$1" > /dev/null; then
     fact "$1" "not found"
@@ -18,7 +18,7 @@ probe_card() {
     "$(timeout 20 nvidia-smi | sed -n 's/.*CUDA Version: *\([0-9.]*\).*/\1/p' | head -n 1)"
   fact "compute capability" "$(query compute_cap)"
   fact "memory, total, free" "$(query memory.total,memory.free)"
-  # HMM: kernels can read pageable host memory, so that wrong pointers are not found.
+  # HMM: kernels can read pageable host memory, so invalid pointers are not detected.
   mode=$(timeout 20 nvidia-smi -q | sed -n 's/^ *Addressing Mode *: *//p' | head -n 1)
   fact "addressing mode" "${mode:-not said by this driver}"
 }
@@ -89,6 +89,6 @@ probe() {
   probe_programs
   if [ -n "$card" ]; then finish; fi
   say "skipped: no GPU"
-  (finish)  # programs that do not start are in the table; without a card nothing has failed
+  (finish)  # the table shows programs that do not start; without a GPU nothing has failed
   exit 0
 }

@@ -1,19 +1,19 @@
-# The programs for a card: what is there, and how they are built.  Sourced by tests/gpu.sh.
+# Builds the programs for a GPU and checks existing ones.  Sourced by tests/gpu.sh.
 # shellcheck shell=sh disable=SC2034,SC2154  # of tests/gpu.sh
 
 build=build-gpu programs=build-gpu/programs
 names="turnbench_kernels_on_card_tests turnbench_inference_on_card_tests
   turnbench_methods_on_card_tests turnbench_gpu_measures"
-most_bytes=67108864  # of the programs and their libraries together: 64 MiB
+most_bytes=67108864  # limit for the programs and their libraries together: 64 MiB
 
-# query FIELD: what nvidia-smi says of the first card; nothing without one.
+# query FIELD: nvidia-smi's value for the first GPU; nothing without a GPU.
 query() {
   if said=$(timeout 20 nvidia-smi --query-gpu="$1" --format=csv,noheader 2> /dev/null); then
-    printf '%s\n' "$said" | head -n 1  # what it says when it fails is no card
+    printf '%s\n' "$said" | head -n 1  # its output is not a GPU if it fails
   fi
 }
 
-# Sets `card`, empty without one, and `architecture`, which is 90 where no card says otherwise.
+# Sets `card`, which is empty without a GPU, and `architecture`, which is 90 without a GPU.
 find_card() {
   card=$(query name,driver_version)
   architecture=
@@ -21,7 +21,7 @@ find_card() {
   case $architecture in '' | *[!0-9]*) architecture=90 ;; esac
 }
 
-# A hash of all files that decide what the programs do, whatever the state of a repository.
+# A hash of all files that affect the programs, independent of the state of a repository.
 hash_sources() {
   {
     find CMakeLists.txt cmake common inference methods harness datasets tests -type f \
@@ -30,10 +30,10 @@ hash_sources() {
   } | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -d ' ' -f 1
 }
 
-# recorded KEY: a line of the file that a build leaves beside the programs.
+# recorded KEY: a line of the file that a build writes next to the programs.
 recorded() { sed -n "s/^$1=//p" "$programs/built" 2> /dev/null; }
 
-# Names a boot of a machine.
+# Identifies one boot of a machine.
 this_machine() { echo "$(uname -n) $(cat /proc/sys/kernel/random/boot_id 2> /dev/null)"; }
 
 origin() {
@@ -44,7 +44,7 @@ origin() {
   fi
 }
 
-# Shows what a program says when it is asked for nothing but what it has.
+# Starts a program in the mode that only lists its contents.
 start() {
   case $1 in
     *_tests) timeout 20 "$programs/$1" --gtest_list_tests ;;
@@ -52,7 +52,7 @@ start() {
   esac
 }
 
-# Says why the programs cannot be used as they are; nothing if they can.
+# Prints why the programs cannot be used as they are; nothing if they can.
 unusable() {
   if [ ! -f $programs/built ]; then
     echo "there are none"
@@ -70,7 +70,7 @@ unusable() {
   fi
 }
 
-# The folder of the library that the programs load, if the system's loader does not know it.
+# The folder of the library that the programs load, unless the system's loader knows it.
 cublas_lt_folder() {
   library=libcublasLt.so.$(recorded cuda | cut -d . -f 1)
   if ldconfig -p 2> /dev/null | grep -q -F "$library"; then return; fi
@@ -82,7 +82,7 @@ cublas_lt_folder() {
   done
 }
 
-# Where cuBLAS may be, beside the folders that the system's loader knows.
+# Possible folders of cuBLAS, in addition to those that the system's loader knows.
 cublas_lt_folders() {
   for folder in /usr/local/cuda/lib64 /usr/local/cuda-*/lib64; do echo "$folder"; done
   site_packages | while read -r site; do
@@ -96,7 +96,7 @@ import sys
 print(*[path for path in sys.path if path.endswith("-packages")], sep="\n")' 2> /dev/null
 }
 
-# Lets the loader find cuBLAS where programs are run.
+# Enables the loader to find cuBLAS when programs run.
 use_cublas_lt() {
   folder=$(cublas_lt_folder)
   if [ -n "$folder" ]; then
@@ -105,15 +105,16 @@ use_cublas_lt() {
   fi
 }
 
-# build_programs ARCHITECTURE SECONDS [TARGET...]: builds them, and other targets, and collects what
-# another machine needs in $programs.
+# build_programs ARCHITECTURE SECONDS [TARGET...]: builds the programs and other targets, and
+# collects the files that another machine needs in $programs.
 build_programs() {
   sources=$(hash_sources) packages='' generator=''
   if [ -d gpu-deps ]; then packages=$PWD/gpu-deps; fi
-  # A build folder stays with what it began with.
+  # A build folder keeps its generator.
   if [ ! -f $build/CMakeCache.txt ] && command -v ninja > /dev/null; then generator=-GNinja; fi
-  # Code of that architecture alone, as all is to fit what can be carried: other cards get a build of
-  # their own.  Tests open the source folder as ".": another machine may have it elsewhere.
+  # Code for that architecture only, so that the programs fit the size limit: other GPUs need
+  # another build.  Tests open the source folder as ".", because its path differs on another
+  # machine.
   part configuring 60 cmake -S . -B $build $generator -DCMAKE_BUILD_TYPE=Release \
     -DTURNBENCH_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES="$1-real" -DTURNBENCH_PACKAGES="$packages" \
     -DTURNBENCH_TEST_ROOT=. || return 1
@@ -134,7 +135,7 @@ build_programs() {
   } > $programs/built
 }
 
-# Programs for the card that was found: those that are there if they can be used, else new ones.
+# Programs for the detected GPU: the existing ones if they can be used, otherwise new ones.
 prepare_programs() {
   why=$(unusable)
   if [ -n "$why" ]; then
@@ -145,7 +146,7 @@ prepare_programs() {
   fact "programs" "$(origin)"
 }
 
-# What is left to do without a card: everything is built, kernels run on their emulation.
+# The work without a GPU: everything is built, and kernels run on their emulation.
 without_card() {
   limit=36000  # nothing waits for a result
   build_programs "$architecture" $limit turnbench_cuda_tests || finish

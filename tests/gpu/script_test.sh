@@ -1,6 +1,6 @@
 #!/bin/sh
-# What tests/gpu.sh does with a card, without one, and with programs that fail or take too long, where
-# the card's tools and the programs are scripts that write down how they were called:
+# Tests tests/gpu.sh with a GPU, without a GPU, and with programs that fail or take too long.  Scripts
+# that record their calls replace the GPU's tools and the programs:
 #   script_test.sh SOURCES CMAKE SCRATCH
 set -u
 sources=$1 real_cmake=$2 scratch=$3
@@ -83,7 +83,7 @@ case "$*" in
   *print*) echo "2.9 CUDA 13.0" ;;
 esac
 END
-# Parts are run with --kill-after; a slow one ends at its limit, with no time spent here.
+# Parts run with --kill-after; a slow part ends at its limit without taking any real time.
 tool timeout << 'END'
 case $1 in
   --kill-after=*) ;;
@@ -151,7 +151,7 @@ run() {
 says() { grep -q -e "$1" said || wrong "found no \"$1\""; }
 traces() { grep -q -e "$1" "$TRACE" || wrong "found no \"$1\"" "$TRACE"; }
 traces_no() { ! grep -q -e "$1" "$TRACE" || wrong "found \"$1\"" "$TRACE"; }
-# json FILE TEXT: what json.cmake has to say of it.
+# json FILE TEXT: expects TEXT in the output of json.cmake for FILE.
 json() {
   "$real_cmake" -DFILE="$1" -P json.cmake > json.said 2>&1
   grep -q -x -e "$2" json.said || wrong "found no \"$2\" in $1" json.said
@@ -164,7 +164,7 @@ run "an unknown command" 2 benchmark
 run "too many arguments" 2 probe a b
 run "an architecture that is none" 2 build 90a
 
-# Without a card.
+# Without a GPU.
 CARD='' run "probe without a card" 0 probe
 says '^skipped: no GPU'
 says '^programs  *there are none'
@@ -190,7 +190,7 @@ run "programs to carry" 0 build
 traces '-DCMAKE_CUDA_ARCHITECTURES=90-real '
 [ -e build-gpu/programs/lib/ldd ] || wrong "found no library beside the programs"
 
-# With a card.
+# With a GPU.
 run "probe" 0 probe
 says '^addressing mode  *HMM'
 says '^compute capability  *9.0'

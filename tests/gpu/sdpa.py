@@ -16,13 +16,14 @@ TOKENS, HEADS, HEAD_DIM, RUNS = 32768, 32, 128, 5
 
 
 def seconds_of(backend):
-    # One key and value head for each query head: no kernel reads them faster than that.
+    # One key and value head for each query head: with this shape no kernel reads them faster.
     q, k, v = (
         torch.randn(1, HEADS, TOKENS, HEAD_DIM, device="cuda", dtype=torch.bfloat16)
         for _ in range(3)
     )
     seconds = []
-    # With a single backend allowed, PyTorch uses it or raises an error: it takes no other silently.
+    # If only one backend is allowed, PyTorch uses it or raises an error; it never silently uses
+    # another.
     with torch.nn.attention.sdpa_kernel([backend]):
         for run in range(RUNS + 1):
             torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-# The test suites on a card, a process each.  Sourced by tests/gpu.sh.
+# The test suites on a GPU, one process each.  Sourced by tests/gpu.sh.
 # shellcheck shell=sh disable=SC2154  # of tests/gpu.sh
 
 # suite NAME SECONDS PROGRAM FILTER [SHARD SHARDS]
@@ -11,7 +11,7 @@ test_all() {
   prepare_programs || finish
   suite kernels 90 kernels '*'
 
-  # Side by side, as each leaves the card idle for most of its time.
+  # In parallel, because each leaves the GPU idle most of the time.
   numbered=10 processes='' shards=6
   suite inference 150 inference '*' & processes=$!
   for shard in $(seq 0 $((shards - 1))); do

@@ -48,7 +48,7 @@ TEST(AttentionPattern, TriShape) {
   EXPECT_EQ(pattern_pairs(band(1, 3, 2), {0, 8}), 33);
 }
 
-// MInference: what the block kernel reads.
+// MInference: the keys that the block kernel reads.
 TEST(AttentionPattern, VerticalSlashBlocks) {
   std::vector<std::int32_t> keys, want;
   pattern_keys(line_pattern({3, 130}, {0, 150}, HeadPattern::Granularity::kBlock64), {0, 256}, 3,
@@ -86,7 +86,7 @@ HeadPattern key_blocks(int size, int rows_per_list, const PatternPass& pass, uns
 
 const std::vector<PatternPass> kPasses = {{0, 1}, {0, 300}, {77, 210}, {128, 130}, {100, 1}};
 
-// A grid line stands at the first row; the blocks tile all positions.
+// A grid line is at the first row; the blocks tile all positions.
 TEST(BlockGrid, FollowsThePass) {
   for (int size : {32, 64, 128}) {
     for (int first : {0, 1, 31, 64, 77, 128, 200}) {
@@ -120,7 +120,7 @@ TEST(AttentionPattern, KeyBlocksOfAnySize) {
   }
 }
 
-// What the kernel asks, and what is counted, is what the pattern has.
+// The functions that kernels use, and the counts, agree with the pairs of the pattern.
 TEST(AttentionPattern, MasksAndCountsAgreeWithThePairs) {
   for (const PatternPass& pass : kPasses) {
     for (const HeadPattern& p :

@@ -48,7 +48,7 @@ TEST(QueryTail, HoldsTheLastRows) {
   }
 }
 
-/// Writes down what the statistics say after each prefill, and evicts what it is told to.
+/// Records the statistics after each prefill, and evicts all tokens except the given ones.
 struct Recorder : EvictionPolicy {
   struct Note {
     int layer, rows;
@@ -93,8 +93,9 @@ std::vector<double> reference_row(const KvHeadCache& set, const float* q, int he
 
 class WindowMass : public testing::TestWithParam<std::string> {};
 
-// Sums of the last w rows, against double precision: in a first turn, in a later one over what was
-// left by an eviction, with a window longer than the pass, and with one longer than everything.
+// Sums of the last w rows, compared with double precision: in a first turn, in a later turn over
+// the tokens that an eviction kept, with a window longer than the pass, and with a window longer
+// than all tokens.
 TEST_P(WindowMass, EqualsDoublePrecision) {
   Machine machine(GetParam());
   const ModelShape shape = machine.engine.shape();
@@ -139,17 +140,18 @@ TEST_P(WindowMass, EqualsDoublePrecision) {
         }
         notes.clear();
       };
-      // A dense twin holds what the evicting sequence holds before its eviction of the first turn.
+      // A second, dense sequence holds the tokens of the evicting sequence before its first
+      // eviction.
       Conversation twin(machine.engine, {});
-      const std::vector<int> prompt = made_up_tokens(150, 1), question = made_up_tokens(5, 2);
+      const std::vector<int> prompt = synthetic_tokens(150, 1), question = synthetic_tokens(5, 2);
       c.turn(prompt);
       twin.turn(prompt);
       check(150, twin.sequence);
-      // A short turn, nothing evicted behind it: five new rows, the rest is remembered.
+      // A short turn without eviction: five new rows, the other rows are stored.
       static_cast<Recorder&>(*c.sequence.policies.eviction).kept.clear();
       c.turn(question);
       check(155, c.sequence);
-      // The same after the rows of earlier turns were forgotten.
+      // The same after the rows of earlier turns were removed.
       for (LayerState& layer : c.sequence.layers) layer.tail.clear();
       c.turn(question);
       check(5, c.sequence);
@@ -157,11 +159,11 @@ TEST_P(WindowMass, EqualsDoublePrecision) {
   }
 }
 
-// What is remembered is the end of what a larger memory holds, in any chunking.
+// The stored rows are the last rows of a larger tail, for any chunks.
 TEST(WindowMass, TailsAreTheLastQueries) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   Machine machine("qwen3");
-  const std::vector<int> prompt = made_up_tokens(150, 1);
+  const std::vector<int> prompt = synthetic_tokens(150, 1);
   Conversation all(machine.engine, {}, 200);
   all.turn(prompt);
   for (int chunk : {1, 7, 64, 2048}) {
@@ -180,12 +182,12 @@ TEST(WindowMass, TailsAreTheLastQueries) {
   }
 }
 
-// Sums along columns and diagonals of any rows: against double precision, and to the bit what the
-// rows add up to one by one, however many are held at a time.
+// Sums along columns and diagonals of any rows, compared with double precision, and bit-identical
+// to the sum of single rows for any number of rows per call.
 TEST(LineMasses, OfAnyRows) {
   for (const auto& [n, rows] : std::vector<std::pair<int, int>>{{1, 1}, {64, 64}, {200, 150}}) {
     Layer layer(2, 2, 8, n, rows, static_cast<std::uint64_t>(n));
-    const int skipped = n - rows;  // of which there are keys, and no rows in this pass
+    const int skipped = n - rows;  // these have keys, but no rows in this pass
     for (const auto& [first, count] : std::vector<std::pair<int, int>>{
              {0, rows}, {0, (rows + 1) / 2}, {rows / 2, rows - rows / 2}, {rows - 1, 1}}) {
       SCOPED_TRACE(testing::Message() << n << ": " << first << " + " << count);

@@ -29,7 +29,7 @@ struct Case {
   DType dtype;
 };
 
-/// Runs one job over `keys` cached tokens whose last `rows` are the queries'.
+/// Runs one job over `keys` cached tokens; the last `rows` tokens are the queries.
 struct Problem {
   Problem(const Case& c, std::uint64_t seed)
       : c(c),
@@ -38,7 +38,7 @@ struct Problem {
         q(random_floats(static_cast<std::size_t>(c.rows * c.heads * c.head_dim), seed + 2)),
         set(make_set(keys, values, c.head_dim, iota(c.keys), c.dtype)) {
     for (int r = 0; r < c.rows; ++r) positions.push_back(c.keys - c.rows + r);
-    // What the cache really holds, after rounding to its dtype.
+    // The cached values after rounding to the cache's dtype.
     for (int j = 0; j < c.keys; ++j) {
       test::read_row(set, KvRow::kKey, j, keys.data() + j * c.head_dim);
       test::read_row(set, KvRow::kValue, j, values.data() + j * c.head_dim);
@@ -131,7 +131,7 @@ TEST(Attention, DenseEqualsTheReferenceAtEverySimdLevel) {
   });
 }
 
-// A row's bits do not depend on the rows that are computed with it, nor on threads.
+// A row's bits do not depend on the rows that are computed with it, or on threads.
 TEST(Attention, RowsAreIndependentToTheBit) {
   Problem whole({300, 1500, 3, 32, 0, DType::kF32}, 11);
   whole.run(whole.job(), 3);
@@ -155,7 +155,7 @@ TEST(Attention, RowsAreIndependentToTheBit) {
   }
 }
 
-// Decoding has kernels of its own: they make the bits of a chunk's, whatever the group's heads.
+// Decoding has separate kernels, with the same bits as those for chunks, for all group sizes.
 TEST(Attention, SingleRowsEqualRowsOfAChunkAtEverySimdLevel) {
   test::with_each_simd_level([](std::int64_t target) {
     SCOPED_TRACE(hwy::TargetName(target));
@@ -269,7 +269,7 @@ HeadPattern lines(std::vector<std::int32_t> columns, std::vector<std::int32_t> o
   return p;
 }
 
-/// Lists of key blocks, the diagonal always among them.
+/// Lists of key blocks; the diagonal is always included.
 HeadPattern key_blocks(int n, int rows, int size, int rows_per_list) {
   HeadPattern p;
   p.kind = HeadPattern::Kind::kBlocks;
@@ -286,7 +286,7 @@ HeadPattern key_blocks(int n, int rows, int size, int rows_per_list) {
   return p;
 }
 
-/// Every kind of pattern as one head of a job, against the mask that pattern_contains gives.
+/// Every kind of pattern as one head of a job, compared with the mask by pattern_contains.
 void expect_patterns_equal_their_mask(std::span<const int> sizes, DType dtype) {
   std::uint64_t seed = 51;
   for (int n : sizes) {
@@ -333,7 +333,7 @@ TEST(Attention, PatternsEqualTheirMaskAtEverySimdLevel) {
 TEST(RowProbabilities, EqualEager) {
   for (int window : {0, 40}) {
     Problem p({5, 333, 1, 64, window, DType::kF32}, 61);
-    p.positions = {3, 70, 200, 331, 332};  // most rows see nothing of the last tiles
+    p.positions = {3, 70, 200, 331, 332};  // most rows can attend to no key of the last tiles
     std::vector<float> got(5 * 384);
     cpu::row_probabilities(0.125f, p.set, {p.q.data(), 5, 64}, p.positions.data(), window,
                            {got.data(), 5, 384});

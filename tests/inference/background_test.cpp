@@ -19,11 +19,11 @@ class Background : public testing::TestWithParam<int> {
 TEST_P(Background, RunsEachTaskOnce) {
   std::vector<std::atomic<int>> runs(1000);
   std::vector<std::shared_ptr<BackgroundJob>> jobs;
-  for (std::size_t j = 0; j < 10; ++j) {  // more than may wait at once
+  for (std::size_t j = 0; j < 10; ++j) {  // more than the queue can hold
     jobs.push_back(tasks_.start(100, [&runs, j](std::size_t i) { ++runs[100 * j + i]; }));
   }
   for (const auto& job : jobs) job->wait();
-  for (const auto& job : jobs) job->wait();  // again: nothing happens
+  for (const auto& job : jobs) job->wait();  // again: no effect
   for (const auto& r : runs) EXPECT_EQ(r, 1);
 }
 
@@ -35,8 +35,7 @@ TEST_P(Background, RethrowsTheFirstError) {
   EXPECT_NO_THROW(tasks_.start(0, [](std::size_t) {})->wait());
 }
 
-// What a job holds is released with its last task, and a job that everybody has dropped does not
-// keep the others from running.
+// The memory of a job is released with its last task, and a dropped job does not block the others.
 TEST_P(Background, ReleasesCapturedObjects) {
   const auto held = std::make_shared<int>(3);
   const auto job = tasks_.start(5, [held](std::size_t) {});

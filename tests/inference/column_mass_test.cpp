@@ -1,4 +1,5 @@
-// Column masses as the engine gathers them: chunk by chunk, and in a shared prefix turn by turn.
+// Column masses as the engine accumulates them: chunk by chunk, and in a shared prefix turn by
+// turn.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ namespace {
 
 const ColumnRule kPlain, kNoisy{.gumbel = true}, kWarm{.gumbel = true, .temperature = 1.5};
 
-/// Writes down what it is shown, and keeps the first half of every set if it is told to evict.
+/// Records its input, and optionally keeps the first half of every set.
 class ColumnRecorder : public EvictionPolicy {
  public:
   struct Notes {
@@ -129,7 +130,7 @@ TEST_F(GatheredMass, DoesNotDependOnChunksAndThreads) {
   }
 }
 
-// A shared prefix's forks see the rows of the whole dialogue, as if it had been prefilled anew.
+// Forks of a shared prefix get the rows of the whole dialogue, as if it had been prefilled again.
 TEST_F(GatheredMass, SharedPrefixCountsEveryTurn) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   const std::vector<int> prompt = tokens(150);
@@ -155,7 +156,7 @@ TEST_F(GatheredMass, SharedPrefixMustDeclareItsForks) {
   EXPECT_THROW(prefill(machine.engine, prefix, std::span(prompt).subspan(50), {&late}), Error);
 }
 
-// A sequence that evicts counts the rows of the turn alone, over survivors and new tokens.
+// A sequence that evicts counts only the rows of the turn, over kept and new tokens.
 TEST_F(GatheredMass, EvictionRestartsTheCount) {
   const std::vector<int> prompt = tokens(100);
   Machine machine(2, 30);

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kRows = 512, kPairs = 512;
 
-/// E' / (E + E') for the exponential variates E, E' of keys 2 i and 2 i + 1: uniform, as two keys
-/// of equal score share what a row gives them.  [row][pair]
+/// E' / (E + E') for the exponential variates E, E' of keys 2 i and 2 i + 1: uniform, because two
+/// keys of equal score share a row's probability in this ratio.  [row][pair]
 std::vector<double> uniforms() {
   constexpr int kHeadDim = 16, kKeys = 2 * kPairs;
   KvHeadCache keys(std::make_shared<KvPool>(PageLayout{kHeadDim, DType::kF32, false}));
@@ -48,7 +48,7 @@ std::vector<double> uniforms() {
   return out;
 }
 
-/// Pearson's statistic of draws that should fall into `cells` evenly, in standard deviations.
+/// Pearson's statistic of draws that should be uniform over `cells` cells, in standard deviations.
 double excess(const std::vector<int>& draws, int cells) {
   std::vector<int> counts(static_cast<std::size_t>(cells));
   for (int x : draws) ++counts.at(static_cast<std::size_t>(x));
@@ -104,7 +104,7 @@ TEST_F(ColumnNoise, NeighboursAreIndependent) {
   }
 }
 
-// Over all pairs of 512 rows, and of 512 pairs of keys: normal deviates, of which none is far out.
+// Over all pairs of 512 rows, and of 512 pairs of keys: normal deviates without outliers.
 TEST_F(ColumnNoise, NoTwoRowsOrKeysAreCorrelated) {
   for (bool of_rows : {true, false}) {
     double most = 0, squares = 0;

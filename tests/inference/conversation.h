@@ -1,6 +1,6 @@
 #pragma once
 
-// A small model with its engine, and a sequence that is led through the turns of a made-up
+// A small model with its engine, and a sequence that passes through the turns of a synthetic
 // dialogue.
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace turnbench::test {
 
 inline const std::filesystem::path kModels = TURNBENCH_SOURCE_DIR "/tests/data/models";
 
-/// A model of tests/data/models (or of any other directory); of `layers` layers, if it has more.
+/// A model of tests/data/models (or of any other directory), with at most `layers` layers.
 inline Checkpoint small_checkpoint(const std::string& name, int layers = INT_MAX) {
   Checkpoint out = Checkpoint::open((kModels / name).string());
   out.config.layers = std::min(out.config.layers, layers);
@@ -28,7 +28,7 @@ inline Checkpoint small_checkpoint(const std::string& name, int layers = INT_MAX
   return out;
 }
 
-/// Such a model in float32, ready to run.  Emulated kernels get two layers of it.
+/// Such a model in float32, ready to run.  With emulated kernels it has two layers.
 struct Machine {
   explicit Machine(const std::string& name, int threads = 2, Engine::Options options = {})
       : Machine(name, test::make_backend(threads), options) {}
@@ -45,15 +45,15 @@ struct Machine {
 };
 
 /// `count` token ids of the test models' vocabulary of 128.
-inline std::vector<int> made_up_tokens(int count, std::uint64_t seed) {
+inline std::vector<int> synthetic_tokens(int count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<int> out;
   for (int i = 0; i < count; ++i) out.push_back(static_cast<int>(3 + random() % 125));
   return out;
 }
 
-/// Text for made-up tokens: sentences of about ten words.
-inline std::string made_up_text(int token) {
+/// Text for synthetic tokens: sentences of about ten words.
+inline std::string synthetic_text(int token) {
   return token % 10 == 0 ? "." : token % 25 == 1 ? ",\n" : " w" + std::to_string(token);
 }
 
@@ -71,7 +71,7 @@ inline float distance(const Logits& a, const Logits& b) {
   float worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const float d = std::abs(a[i] - b[i]);
-    if (!(d <= worst)) worst = d;  // NaN stays
+    if (!(d <= worst)) worst = d;  // NaN remains
   }
   return worst / largest(b);
 }
@@ -104,7 +104,7 @@ class Conversation {
     return turn_with_forks(tokens, {}, evict);
   }
 
-  /// The same for a shared prefix whose forks keep what their own policies say.
+  /// The same for a shared prefix; each fork keeps the tokens of its policies.
   Logits turn_with_forks(std::span<const int> tokens, std::vector<Sequence*> forks,
                          bool evict = true) {
     const DialogueView dialogue = begin_turn(tokens);
@@ -135,7 +135,7 @@ class Conversation {
             .observer = observer};
   }
 
-  /// Labels what is new (the last answer, a context, a question, a cue) and returns the view of it.
+  /// Labels the new tokens (the last answer, a context, a question, a cue) and returns their view.
   DialogueView begin_turn(std::span<const int> tokens) {
     ++turn_;
     tokens_.assign(sequence.tokens.begin(), sequence.tokens.end());
@@ -158,7 +158,7 @@ class Conversation {
  private:
   static constexpr std::uint64_t kSeed = 11;
   static constexpr int kAnswerLimit = 64;
-  DialogueView view() const { return {tokens_, spans, turn_, kSeed, made_up_text, kAnswerLimit}; }
+  DialogueView view() const { return {tokens_, spans, turn_, kSeed, synthetic_text, kAnswerLimit}; }
   Engine* engine_;
   std::vector<int> tokens_;
   int turn_ = -1;
@@ -190,7 +190,7 @@ inline std::vector<std::vector<int>> kept_sizes(const Sequence& s) {
   return out;
 }
 
-/// Everything that is cached: positions, keys and values of every slot, in order.
+/// All cached data: positions, keys and values of every slot, in order.
 inline std::vector<float> cached_rows(const Sequence& s) {
   std::vector<float> out;
   std::vector<float> row(static_cast<std::size_t>(s.shape().head_dim));

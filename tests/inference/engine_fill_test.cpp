@@ -1,4 +1,4 @@
-// Sequences whose prompt is made up rather than computed.
+// Sequences whose prompt is filled with synthetic data instead of a prefill.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ Logits decode(Engine& engine, Sequence& sequence) {
 
 TEST(EngineFill, LooksLikeAPrompt) {
   Machine machine("qwen2");
-  const std::vector<int> tokens = made_up_tokens(100, 1);
+  const std::vector<int> tokens = synthetic_tokens(100, 1);
   Sequence filled = machine.engine.make_sequence({});
   machine.engine.fill_random_kv(filled, tokens, {}, 7);
   EXPECT_EQ(filled.tokens, tokens);
@@ -60,7 +60,7 @@ TEST(EngineFill, PoliciesRunAsAfterAPrompt) {
   Policies policies;
   policies.eviction = std::make_unique<KeepLast>(10);
   Sequence sequence = machine.engine.make_sequence(std::move(policies));
-  machine.engine.fill_random_kv(sequence, made_up_tokens(100, 1), {}, 7);
+  machine.engine.fill_random_kv(sequence, synthetic_tokens(100, 1), {}, 7);
   EXPECT_EQ(sequence.mean_tokens(), 10);
   decode(machine.engine, sequence);
   EXPECT_EQ(sequence.counters.mean_attended(), 11);

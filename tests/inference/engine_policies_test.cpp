@@ -1,12 +1,12 @@
-// What the engine does with policies: shared prefills, eviction, selection, positions, statistics.
-// The policies are the tests' own, so that what they decide is known.
+// The engine with policies: shared prefills, eviction, selection, positions, statistics. The
+// policies are defined in the tests, so their decisions are known.
 
 #include <gtest/gtest.h>
 
 #include "common/error.h"
 #include "conversation.h"
-#include "made_up_policies.h"
 #include "reference.h"
+#include "test_policies.h"
 #include "tests/backends/backend.h"
 #include "tests/inference/set_rows.h"
 #include "tests/parameter_name.h"
@@ -15,7 +15,7 @@ namespace turnbench {
 namespace {
 
 using namespace test;
-/// Reads the listed positions and whatever came after `from`.
+/// Reads the listed positions and all positions from `from` on.
 struct ReadPositions : SelectionPolicy {
   ReadPositions(Ints positions, int from) : positions(std::move(positions)), from(from) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
@@ -34,9 +34,9 @@ class EnginePolicies : public testing::TestWithParam<std::string> {
  protected:
   EnginePolicies() : machine_(GetParam()) {}
   Machine machine_;
-  const std::vector<int> prompt_ = made_up_tokens(150, 1),
-                         answer_ = made_up_tokens(is_emulated() ? 5 : 12, 2),
-                         question_ = made_up_tokens(is_emulated() ? 3 : 21, 3);
+  const std::vector<int> prompt_ = synthetic_tokens(150, 1),
+                         answer_ = synthetic_tokens(is_emulated() ? 5 : 12, 2),
+                         question_ = synthetic_tokens(is_emulated() ? 3 : 21, 3);
 };
 
 void expect_same_state(const Sequence& a, const Sequence& b, std::size_t who) {
@@ -53,8 +53,8 @@ void expect_same_state(const Sequence& a, const Sequence& b, std::size_t who) {
   EXPECT_TRUE(a.counters.ledger.total() == b.counters.ledger.total()) << who;
 }
 
-// One prefill for all, each decoding as it would alone, in one batch or in any company: one after
-// the other leaves the batch, so that every mixture of caches has to stand by itself.
+// One prefill for all, and each decodes as it would alone, in one batch with any others.  Sequences
+// leave the batch one after the other, so that every mixture of caches is tested.
 TEST_P(EnginePolicies, FollowersEqualSequencesAlone) {
   const std::size_t count = cast().size();
   Conversation prefix(machine_.engine, {}, 40, true);
@@ -73,7 +73,7 @@ TEST_P(EnginePolicies, FollowersEqualSequencesAlone) {
     expect_same_state(forks[i], alone[i].sequence, i);
   }
   for (std::size_t step = 0; step < answer_.size(); ++step) {
-    // Sequence i answers until step 5 + i from the back: the shifting one outlives nobody.
+    // Sequence 4, with shifted positions, stops first.
     std::vector<Pass> passes;
     std::vector<std::size_t> who;
     for (std::size_t i = 0; i < count; ++i) {
@@ -108,7 +108,7 @@ TEST_P(EnginePolicies, ForksAreIndependent) {
   }
 }
 
-// Turns one after the other are one long prompt, as long as nothing is lost.
+// Consecutive turns equal one long prompt if nothing is evicted.
 TEST_P(EnginePolicies, TurnsContinueThePrefill) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   std::vector<int> all = prompt_;
@@ -122,7 +122,7 @@ TEST_P(EnginePolicies, TurnsContinueThePrefill) {
   EXPECT_TRUE(cached_rows(turns.sequence) == cached_rows(whole.sequence));
 }
 
-// The chunks of a long prompt do not show: eviction sees it whole, at its end.
+// The chunks of a long prompt have no effect: eviction gets the whole prompt at its end.
 TEST_P(EnginePolicies, ResultsDoNotDependOnChunks) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   for (std::size_t i = 0; i < cast().size(); ++i) {
@@ -137,7 +137,7 @@ TEST_P(EnginePolicies, ResultsDoNotDependOnChunks) {
   }
 }
 
-// A token that is evicted and a token that is never read are the same to the attention.
+// For attention, an evicted token equals a token that is never read.
 TEST_P(EnginePolicies, EvictionEqualsNotReading) {
   const Ints kept = {0, 1, 2, 30, 31, 70, 71, 72, 100, 148, 149};
   Conversation lost(machine_.engine, evicting<KeepList>(kept)),
@@ -146,7 +146,7 @@ TEST_P(EnginePolicies, EvictionEqualsNotReading) {
   for (int token : answer_) EXPECT_LE(distance(lost.answer(token), unread.answer(token)), 1e-5);
   EXPECT_EQ(lost.sequence.next_position, 150 + std::ssize(answer_));
   EXPECT_EQ(lost.sequence.counters.attended_tokens, unread.sequence.counters.attended_tokens);
-  // The next turn, appended in full to what is left, is the same read token by token.
+  // The next turn, appended as a whole to the kept tokens, equals the turn read token by token.
   const Logits turn = lost.turn(question_, false);
   Logits last;
   for (int token : question_) last = unread.answer(token);
@@ -171,7 +171,7 @@ TEST_P(EnginePolicies, SetsPerQueryHead) {
   EXPECT_LE(distance(b, a), 1e-5);
 }
 
-/// Notes, for each set of each layer, what the statistics of a prompt's last row say of it.
+/// Records the statistics of a prompt's last row, for each set of each layer.
 struct NoteMasses : SelectionPolicy {
   struct Note {
     int tokens;
@@ -194,8 +194,8 @@ struct NoteMasses : SelectionPolicy {
   std::vector<Note>* notes;
 };
 
-// A selection policy meets what the eviction policy has left, its statistics included: a row's
-// attention over that sums to 1.
+// A selection policy gets the tokens that the eviction policy has kept, and their statistics: a
+// row's attention over them sums to 1.
 TEST_P(EnginePolicies, SelectionSeesRemainingTokens) {
   const int group = machine_.engine.shape().group();
   for (int lists : {1, group}) {
@@ -226,10 +226,8 @@ struct ReadByHead : SelectionPolicy {
   }
 };
 
-// Heads that select for themselves cost what their KV head must read for all of them: a token that
-// one of them reads counts, and counts once.
-/// What rows first, first + 1, ... before `end` may read: every `step`-th token, some that came
-/// right before them, and each other.
+/// The keys that the rows `first`, `first` + 1, ... before `end` may read: every `step`-th token,
+/// some directly before the rows, and the rows.
 Ints sparse_list(int first, int end, int step) {
   Ints out;
   for (int j = 0; j < end; ++j) {
@@ -238,7 +236,7 @@ Ints sparse_list(int first, int end, int step) {
   return out;
 }
 
-/// Reads such a list, in blocks of a prompt too.
+/// Reads such a list, also in blocks of a prompt.
 struct ReadInBlocks : SelectionPolicy, PromptSelection {
   ReadInBlocks(int step, int at_once, int distance = 0, bool in_prefill = true)
       : step(step), at_once(at_once), distance(distance), in_prefill(in_prefill) {}
@@ -269,7 +267,7 @@ struct ReadInBlocks : SelectionPolicy, PromptSelection {
   std::vector<int> seen;  // tokens, by layer
 };
 
-/// Computes in a first prompt what such lists say for every 64 rows.
+/// Computes such lists for every 64 rows of a first prompt.
 struct ComputeLists : PrefillPolicy {
   explicit ComputeLists(int step) : step(step) {}
   std::unique_ptr<PrefillPolicy> clone() const override {
@@ -287,8 +285,8 @@ struct ComputeLists : PrefillPolicy {
   int step;
 };
 
-// A selection in a prompt computes what a pattern of the same keys does, and goes on in the answer
-// and in later turns, alone or as a fork of a shared prefix.
+// A selection in a prompt has the results of a pattern with the same keys.  It also applies to the
+// answer and to later turns, alone or as a fork of a shared prefix.
 TEST_P(EnginePolicies, SelectionsInPrompts) {
   Policies lists = selecting(std::make_unique<ReadInBlocks>(3, 64, 0, false));
   lists.prefill = std::make_unique<ComputeLists>(3);
@@ -313,8 +311,8 @@ TEST_P(EnginePolicies, SelectionsInPrompts) {
   EXPECT_TRUE(fork.turn(question_) == got.turn(question_));
 }
 
-// Tokens that are farther stand at the greatest distance: at the first step without the token
-// behind the first one, that is as if the others had moved up.
+// Tokens beyond the greatest distance are placed at this distance.  At the first step, without the
+// second token, this equals a cache in which the later tokens moved up by one position.
 TEST_P(EnginePolicies, TokensBeyondTheGreatestDistance) {
   struct ReadFar : ReadInBlocks {
     explicit ReadFar(int distance) : ReadInBlocks(1, 1, distance, false) {}
@@ -342,7 +340,7 @@ TEST_P(EnginePolicies, TokensBeyondTheGreatestDistance) {
   }
 }
 
-// Whatever the blocks, and as decode steps, which have kernels of their own.
+// For any blocks, and as decode steps, which have separate kernels.
 void expect_greatest_distance_in_prompts(Machine& machine, std::span<const int> prompt) {
   const auto policies = [&](int at_once) {
     return selecting(std::make_unique<ReadInBlocks>(1, at_once, 30));
@@ -365,6 +363,8 @@ TEST_P(EnginePolicies, TheGreatestDistanceInPrompts) {
       machine_, std::span(prompt_).first(is_emulated() ? 50 : prompt_.size()));
 }
 
+// If heads select separately, the tokens read are the union of their selections for each KV head: a
+// token that several heads read counts once.
 TEST_P(EnginePolicies, ReadsOfQueryHeadsAreCounted) {
   Conversation c(machine_.engine, selecting(std::make_unique<ReadByHead>()));
   c.turn(prompt_);
@@ -372,7 +372,8 @@ TEST_P(EnginePolicies, ReadsOfQueryHeadsAreCounted) {
   EXPECT_EQ(c.sequence.counters.mean_attended(), 2 * machine_.engine.shape().group() + 1);
 }
 
-// Shifted positions: what is left is a cache of keys that were rotated to their new places.
+// Shifted positions: the kept tokens equal a cache of keys that were rotated to their new
+// positions.
 TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
   const Ints kept = {0, 1, 40, 41, 42, 99, 149};
   Conversation shifted(machine_.engine, evicting<KeepList>(kept, true)),
@@ -418,7 +419,7 @@ TEST_P(EnginePolicies, TruncationRestoresEarlierState) {
   EXPECT_EQ(back.sequence.tokens, prompt_);
   EXPECT_TRUE(cached_rows(back.sequence) == cached_rows(straight.sequence));
   EXPECT_TRUE(back.turn(answer_) == straight.turn(answer_));
-  // Into the middle of a prompt, to a place inside a page.
+  // To the middle of a prompt, inside a page.
   back.sequence.truncate(71);
   Conversation shorter(machine_.engine, {}, 16);
   shorter.turn(std::span(prompt_).first(71));
@@ -429,17 +430,17 @@ INSTANTIATE_TEST_SUITE_P(Models, EnginePolicies,
                          testing::Values("llama3", "qwen2", "llama2", "qwen2-yarn"),
                          parameter_name);
 
-// Where the next token stands does not depend on what was evicted.
 TEST(Engine, TheGreatestDistanceUnderASlidingWindow) {
   if (is_emulated()) GTEST_SKIP() << "nothing of the kernels' own";
   Machine machine("mistral");
   ASSERT_EQ(machine.model.config().sliding_window[0], 48);
-  expect_greatest_distance_in_prompts(machine, made_up_tokens(150, 1));
+  expect_greatest_distance_in_prompts(machine, synthetic_tokens(150, 1));
 }
 
+// The position of the next token does not depend on evictions.
 TEST(Engine, PositionsContinueAfterEviction) {
   Machine machine("llama3");
-  const std::vector<int> six = made_up_tokens(6, 1), three = made_up_tokens(3, 2);
+  const std::vector<int> six = synthetic_tokens(6, 1), three = synthetic_tokens(3, 2);
   for (const bool recompress : {false, true}) {
     Conversation c(machine.engine, evicting<KeepList>(Ints{0, 2, 4, 5}));
     c.turn(six);
@@ -451,13 +452,13 @@ TEST(Engine, PositionsContinueAfterEviction) {
   }
 }
 
-// A run that does not fit is refused before anything is touched; smaller ones still run.
+// A run that does not fit is refused before any change; smaller ones still run.
 TEST(Engine, RejectsInputsBeyondLimits) {
   Machine machine("llama3");
   const std::size_t weights = machine.model.weight_bytes();
   Engine engine(machine.model, *machine.backend, {.memory_limit = weights + (2u << 20)});
   Conversation c(engine, {});
-  const std::vector<int> long_prompt = made_up_tokens(500, 1), prompt = made_up_tokens(20, 1);
+  const std::vector<int> long_prompt = synthetic_tokens(500, 1), prompt = synthetic_tokens(20, 1);
   const Logits first = c.turn(prompt);
   Engine small(machine.model, *machine.backend, {.memory_limit = weights + 1000});
   Conversation refused(small, {});

@@ -1,4 +1,4 @@
-// Every family of the decoder against Hugging Face transformers; see
+// Every model family of the decoder, compared with Hugging Face transformers; see
 // tests/golden/make_model_golden.py.
 
 #include <gtest/gtest.h>
@@ -51,7 +51,8 @@ class Family : public testing::TestWithParam<std::string> {
   }
 
   static bool is_shortened() { return test::is_emulated(); }
-  /// The golden text; emulated its beginning, which is longer than what YaRN extends.
+  /// The golden text; with emulation only its beginning, which is longer than the original context
+  /// of YaRN.
   std::span<const int> prompt() const {
     return std::span(ids_).first(is_shortened() ? 140 : ids_.size());
   }
@@ -80,7 +81,7 @@ TEST_P(Family, LogitsAndGreedyTokens) {
   const std::vector<float> got = prefill(sequence, prompt());
   ASSERT_EQ(got.size(), prompt().size() * static_cast<std::size_t>(model_.config().vocab));
   expect_golden(got, 0);
-  if (is_shortened()) {  // the tokens that follow in the text stand for the greedy ones
+  if (is_shortened()) {  // the next tokens of the text replace the greedy ones
     for (std::size_t i = prompt().size(); i < prompt().size() + 3; ++i)
       expect_golden(decode(sequence, ids_[i]), i);
     return;
@@ -94,7 +95,7 @@ TEST_P(Family, LogitsAndGreedyTokens) {
   EXPECT_EQ(tokens, greedy_);
 }
 
-// Any chunking, and decoding the prompt token by token, gives the same bits.
+// Any chunks, and decoding the prompt token by token, give the same bits.
 TEST_P(Family, ResultsDoNotDependOnChunks) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   Sequence whole = engine_.make_sequence({});
@@ -132,7 +133,7 @@ TEST_P(Family, ResultsDoNotDependOnBatchAndThreads) {
       ASSERT_EQ(0, std::memcmp(got[i].data(), want.data(), got[i].size() * sizeof(float)))
           << threads << " " << i;
     }
-    // A fork goes on by itself; the original is not disturbed.
+    // A fork continues independently; the original does not change.
     Sequence fork = sequences[4].fork();
     const std::size_t at = ids_.size() - 37 * 4;
     const int other = 5;

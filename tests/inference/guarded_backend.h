@@ -1,6 +1,6 @@
 #pragma once
 
-// Backends that refuse what is not in their own memory.
+// Backends that refuse data outside of their memory.
 
 #include <algorithm>
 #include <cstring>
@@ -18,7 +18,7 @@
 
 namespace turnbench::test {
 
-/// Which of several backends owns which bytes, and which may have operations under way.
+/// Records which of several backends owns which bytes, and which may have operations in flight.
 class Territories {
  public:
   void claim(int owner, const std::byte* data, std::size_t bytes) {
@@ -29,8 +29,8 @@ class Territories {
     const std::lock_guard lock(mutex_);
     ranges_.erase(data);
   }
-  /// Operations of the calling thread.  The copies of a link, on its own thread, are waited for by
-  /// their tickets, and do not touch activations.
+  /// Marks operations of the calling thread.  The copies of a link, on its own thread, are waited
+  /// for by their tickets, and do not access activations.
   void set_busy(int owner, bool busy) {
     const std::lock_guard lock(mutex_);
     busy_[{owner, std::this_thread::get_id()}] = busy;
@@ -40,7 +40,7 @@ class Territories {
     const auto found = busy_.find({owner, std::this_thread::get_id()});
     return found != busy_.end() && found->second;
   }
-  /// None for what is the host's alone.
+  /// None for memory that belongs to the host only.
   std::optional<int> owner_of(const void* data) const {
     const std::lock_guard lock(mutex_);
     const auto* at = static_cast<const std::byte*>(data);
@@ -67,7 +67,7 @@ class Territories {
   std::map<std::pair<int, std::thread::id>, bool> busy_;
 };
 
-/// The pages of a range as territory.
+/// The pages of a range, recorded as the owner's.
 class GuardedPages : public PageRange {
  public:
   GuardedPages(std::unique_ptr<PageRange> inner, std::shared_ptr<Territories> all, int owner)
@@ -88,8 +88,8 @@ class GuardedPages : public PageRange {
   int owner_;
 };
 
-/// Copies from another's memory only when that one has finished.
-/// is_device: it passes for the memory of a device, which is not the host's.
+/// Copies from another backend's memory only after that backend has finished.
+/// is_device: the memory reports that it is device memory, not host memory.
 class GuardedMemory : public Memory {
  public:
   GuardedMemory(std::shared_ptr<Memory> inner, std::shared_ptr<Territories> all, int owner,
@@ -134,7 +134,7 @@ class GuardedMemory : public Memory {
   bool is_device_;
 };
 
-/// Keeps its backend busy, whether it asks for its work or does it from a record.
+/// Marks its backend as busy, whether it runs the work or replays a record.
 class GuardedReplay : public Replay {
  public:
   GuardedReplay(std::unique_ptr<Replay> inner, std::shared_ptr<Territories> all, int owner)
@@ -155,7 +155,7 @@ class GuardedReplay : public Replay {
   int owner_;
 };
 
-/// A backend that throws when an operation is given what is not its own.
+/// A backend that throws if an operation gets data of another owner.
 class GuardedBackend : public Backend {
  public:
   GuardedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<Territories> all, int owner,
@@ -165,7 +165,7 @@ class GuardedBackend : public Backend {
         memory_(std::make_shared<GuardedMemory>(inner_->memory(), all_, owner, is_device)),
         owner_(owner) {}
 
-  /// Of all matrices made so far.
+  /// Bytes of all matrices made so far.
   std::size_t matrix_bytes() const { return matrix_bytes_; }
 
   std::string description() const override { return inner_->description(); }
@@ -364,7 +364,7 @@ class GuardedBackend : public Backend {
   void release_workspace() override { inner_->release_workspace(); }
 
  private:
-  /// Null pointers are nobody's.
+  /// Null pointers have no owner.
   void expect_own(const char* what, std::initializer_list<const void*> pointers,
                   const WeightMatrix* matrix = nullptr) {
     for (const void* p : pointers) {

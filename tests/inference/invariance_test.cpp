@@ -1,6 +1,6 @@
-// An answer is the same to the bit however it is computed: threads, company, chunks, forks and
-// continuations are drawn at random and held against a sequence that is computed alone, at once, on
-// one thread.
+// An answer is bit-identical for every way to compute it: threads, other sequences, chunks, forks
+// and continuations are drawn at random and compared with a sequence that is computed alone, at
+// once, on one thread.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using namespace test;
 
 constexpr int kSteps = 3;
 
-/// What a dialogue's prompts and answers give: the logits after each prompt and each step.
+/// The results of a dialogue's prompts and answers: the logits after each prompt and each step.
 using Trace = std::vector<Logits>;
 
 /// Two prompts, each followed by a few tokens of a given answer.
@@ -26,8 +26,8 @@ struct Script {
 Script draw_script(std::mt19937_64& random) {
   Script out;
   for (int turn = 0; turn < 2; ++turn) {
-    out.prompt[turn] = made_up_tokens(1 + static_cast<int>(random() % 300), random());
-    out.answer[turn] = made_up_tokens(kSteps, random());
+    out.prompt[turn] = synthetic_tokens(1 + static_cast<int>(random() % 300), random());
+    out.answer[turn] = synthetic_tokens(kSteps, random());
   }
   return out;
 }
@@ -46,8 +46,8 @@ Trace alone(Engine& engine, const Script& script) {
   return out;
 }
 
-/// All scripts as one batch, in the engine's chunks.  Where `forks` says so, a sequence goes on as
-/// a fork of itself while the original, still alive, has read something else.
+/// All scripts as one batch, in the engine's chunks.  If `forks` is set for a sequence, it
+/// continues as a fork of itself, and the original, which still exists, reads other tokens.
 std::vector<Trace> together(Engine& engine, const std::vector<Script>& scripts,
                             const std::vector<bool>& forks) {
   std::vector<Trace> out(scripts.size());

@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-/// Every head reads some tokens of sets with 70, 1 and 300 tokens, and the last one of each.
+/// Every head reads some tokens of sets with 70, 1 and 300 tokens, including the last one of each.
 std::vector<std::vector<std::int32_t>> random_lists(std::span<const std::int32_t> tokens,
                                                     int per_set) {
   std::mt19937 random(7);

@@ -1,4 +1,4 @@
-// Keys out of products with a basis, on every backend, against double precision.
+// Keys computed as products with a basis, on every backend, compared with double precision.
 
 #include <fmt/format.h>
 
@@ -35,7 +35,7 @@ struct Table {
   BackendMatrix cos, sin;
 };
 
-/// The bytes of values in a dtype, and what they are then.
+/// The bytes of values in a dtype, and the values after this conversion.
 struct Rounded {
   Rounded(const std::vector<float>& from, DType dtype) : bytes(from.size() * size_of(dtype)) {
     for (std::size_t i = 0; i < from.size(); ++i) {
@@ -119,7 +119,7 @@ TEST(RebuildKeys, AreRotatedProducts) {
   backend->rebuild_keys({});
 }
 
-// A key's bits do not depend on those that are rebuilt with it.
+// A key's bits do not depend on the keys that are rebuilt with it.
 TEST(RebuildKeys, AreEqualOneByOneAndInBatches) {
   const auto backend = test::make_backend(3);
   constexpr int kDim = 80, kRank = 24, kKeys = 70;

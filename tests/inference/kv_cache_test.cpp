@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kHeadDim = 8;
 
-/// A token as plain numbers: what a set must give back.
+/// A token as plain numbers, which a set must return.
 struct Token {
   std::int32_t position;
   std::vector<float> key, value, raw;
@@ -29,7 +29,7 @@ Token make_token(std::int32_t position, float salt = 0) {
   return t;
 }
 
-/// A set beside the plain vector that it must equal.
+/// A set and the plain vector that it must equal.
 struct Checked {
   explicit Checked(std::shared_ptr<KvPool> pool) : set(std::move(pool)) {}
 
@@ -71,8 +71,8 @@ std::shared_ptr<KvPool> make_pool(DType dtype = DType::kF32, bool pre_rope_keys 
   return std::make_shared<KvPool>(PageLayout{kHeadDim, dtype, pre_rope_keys});
 }
 
-// Any mixture of appends, evictions, truncations, rewrites and copies, against plain vectors; pages
-// are shared by copies, and no write of one shows in another.
+// Any sequence of appends, evictions, truncations, rewrites and copies, compared with plain
+// vectors; copies share pages, and no write to one changes another.
 TEST(KvHeadCache, EqualsPlainVectorsUnderRandomUse) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const bool pre_rope_keys : {false, true}) {
@@ -176,7 +176,7 @@ TEST(KvHeadCache, FindsPositions) {
   EXPECT_TRUE(b.set.is_contiguous());
 }
 
-// Bytes are those of the kept sets: exact for the tokens, whole pages for what is allocated.
+// Bytes are those of the kept sets: exact for the tokens, whole pages for allocated memory.
 TEST(SequenceBytes, CountTokensExactlyAndWholePages) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     const auto pool = make_pool(dtype);

@@ -1,4 +1,4 @@
-// Sums of probabilities that several threads ask for at once.
+// Sums of probabilities that several threads request at once.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,8 @@ struct AddMass : testing::Test {
   test::Layer layer{kSets, kGroup, /*head_dim=*/32, kKeys, kQueries, /*seed=*/7};
   const std::size_t heads = static_cast<std::size_t>(kSets * kGroup);
 
-  /// What the last rows give to all sets, asked for `at_once` sets at a time: [heads][keys].
+  /// The attention of the last rows to all sets, requested for `at_once` sets at a time:
+  /// [heads][keys].
   std::vector<float> sums(std::size_t at_once) {
     std::vector<float> out(heads * kKeys);
     std::vector<LineMassJob> jobs;
@@ -66,10 +67,10 @@ TEST_F(AddMass, SupportsCallersInBackendTasks) {
   for (const auto& each : got) ASSERT_EQ(each, want);
 }
 
-// A policy says how many rows it will ask for; what was not kept cannot be summed.
+// A policy declares the number of rows that it uses; rows that were not stored cannot be summed.
 TEST_F(AddMass, MoreRowsThanAPolicyDeclaredAreRefused) {
   test::Layer small(kSets, kGroup, 32, kKeys, kQueries, 7, /*tail_rows=*/8);
-  EXPECT_NO_THROW(small.stats->window_mass(8));  // as many of them as there are: 5
+  EXPECT_NO_THROW(small.stats->window_mass(8));  // as many as there are: 5
   EXPECT_EQ(small.stats->window_rows(8), kQueries);
   EXPECT_THROW(small.stats->window_mass(9), Error);
   test::Layer none(kSets, kGroup, 32, kKeys, kQueries, 7, /*tail_rows=*/0);

@@ -28,7 +28,7 @@ Bytes pattern(std::size_t size, int seed) {
   return out;
 }
 
-/// Host memory whose copies wait until they are let through, or fail.
+/// Host memory whose copies wait until the test releases them, or fail.
 class SlowMemory : public Memory {
  public:
   std::byte* allocate(std::size_t bytes) override { return host_memory()->allocate(bytes); }
@@ -66,7 +66,7 @@ TEST(HostLink, CopiesInOrder) {
   link.synchronize();
 }
 
-// The counts are those of the bytes that arrived, by direction and use.
+// The counts are those of the transferred bytes, by direction and use.
 TEST(HostLink, CountsBytes) {
   HostLink link;
   const Bytes from = pattern(1000, 3);
@@ -91,7 +91,7 @@ TEST(HostLink, CountsBytes) {
   EXPECT_EQ(std::reduce(t.to_device_bytes.begin(), t.to_device_bytes.end()), 198);
   std::int64_t arrived = 0;
   for (std::size_t i = 0; i < to.size(); ++i) arrived += to[i] != std::byte{0};
-  std::int64_t zeros = 0;  // bytes of the pattern that cannot be told from none
+  std::int64_t zeros = 0;  // zero bytes of the pattern, which look unwritten
   for (const Copy& c : {part(0, 100), part(200, 50), part(400, 7), part(500, 11), part(600, 13),
                         part(700, 19), part(800, 17)}) {
     zeros += std::count(c.from, c.from + c.bytes, std::byte{0});
@@ -127,14 +127,14 @@ TEST(HostLink, FinishesSubmittedCopies) {
   std::vector<Bytes> to(20, Bytes(from.size()));
   const auto start = Clock::now();
   {
-    HostLink link({.gbps = 0.001}, memory);  // 0.1 s each, which the end does not wait for
+    HostLink link({.gbps = 0.001}, memory);  // the destructor does not wait 0.1 s for each
     for (Bytes& t : to) link.submit(std::vector{copy_to(t, from)}, kToDevice, LinkUse::kKvFetch);
   }
   EXPECT_LT(seconds_since(start), 1);
   for (const Bytes& t : to) EXPECT_EQ(t, from);
 }
 
-// A failure reaches those that wait for the copies or for later ones, and nobody else.
+// A failure is reported to those that wait for the copies or for later ones, and to no others.
 TEST(HostLink, ReportsErrorsToWaiters) {
   const auto memory = std::make_shared<SlowMemory>();
   HostLink link({}, memory);

@@ -43,7 +43,7 @@ TEST(MatrixView, RowsMayHaveGaps) {
   EXPECT_EQ(apart.rows_at(1, 1)(0, 0), 20);
 }
 
-// What may be left out is a null view, of which parts are asked for like of any other.
+// Optional data is a null view, whose parts can be taken like those of any other view.
 TEST(MatrixView, PartsOfEmptyViewsAreEmpty) {
   const MatrixView<float> none;
   EXPECT_EQ(none.rows_at(3, 2).columns_at(4, 1).data, nullptr);

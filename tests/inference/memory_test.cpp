@@ -1,4 +1,4 @@
-// What a pass takes in memory, as it is said before and found afterwards.
+// The memory of a pass: the estimate before it and the measured value after it.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST_P(MemoryOfStages, IsPredictedForAPass) {
       PassSize size;
       for (int n : lengths) {
         sequences.push_back(engine.make_sequence({}));
-        tokens.push_back(made_up_tokens(n, static_cast<std::uint64_t>(n)));
+        tokens.push_back(synthetic_tokens(n, static_cast<std::uint64_t>(n)));
         size.rows += n;
         size.total_context += n;
         size.longest_context = std::max<std::int64_t>(size.longest_context, n);
@@ -52,15 +52,15 @@ TEST_P(MemoryOfStages, IsPredictedForAPass) {
       for (std::size_t i = 0; i < lengths.size(); ++i)
         passes.push_back({.sequence = &sequences[i], .tokens = tokens[i], .prompt_end = true});
       engine.forward(passes);
-      // Beside the logits of the engine stand those that it returns.
+      // The returned logits are additional to the logits of the engine.
       const std::size_t returned =
           size.sequences * static_cast<std::size_t>(c.vocab) * sizeof(float);
       const double said = static_cast<double>(workspace_bytes_of(
                        c, size, backends[0]->scratch_bytes(c, size), stage_count)),
                    found = static_cast<double>(engine.memory().workspace_bytes() + returned);
       EXPECT_LT(found, 1.1 * said) << lengths.size() << " of " << lengths[0];
-      // A card says an upper bound, and single rows need less than what is said for the strips of a
-      // prefill.
+      // The estimate for a GPU is an upper bound, and single rows need less than the estimate for
+      // the strips of a prefill.
       if (lengths[0] > 1 && loaders[0]->rows_are_independent()) {
         EXPECT_GT(found, 0.9 * said) << lengths.size() << " of " << lengths[0];
       }

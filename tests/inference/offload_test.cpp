@@ -1,5 +1,5 @@
-// Keys and values in host memory: whatever is on the device, the bits are those of a cache that is
-// there whole, and the ledger has what the copies moved.
+// Keys and values in host memory: for any contents of the device, the results are bit-identical to
+// those of a cache on the device, and the ledger counts the bytes of the copies.
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@
 #include "common/error.h"
 #include "inference/engine/engine.h"
 #include "tests/inference/conversation.h"
-#include "tests/inference/made_up_policies.h"
+#include "tests/inference/test_policies.h"
 #include "tests/message_of.h"
 
 namespace turnbench::test {
 namespace {
 
-/// Reads sinks, a local window, the current token, and `chosen` others that depend on the step, the
-/// layer and the list, with some overlap from step to step.
+/// Reads sinks, a local window, the current token, and `chosen` other tokens that depend on the
+/// step, the layer and the list, with some overlap from step to step.
 struct ReadDrawn : SelectionPolicy {
   ReadDrawn(int chosen, int lists_per_set) : chosen(chosen), lists_per_set(lists_per_set) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
@@ -65,10 +65,10 @@ Policies reading(int chosen, const Placement& placement, int lists_per_set = 1) 
 /// Two turns with answers; the logits of each step.
 std::vector<Logits> two_turns(Conversation& c) {
   std::vector<Logits> out;
-  out.push_back(c.turn(made_up_tokens(90, 1)));
-  for (int token : made_up_tokens(12, 2)) out.push_back(c.answer(token));
-  out.push_back(c.turn(made_up_tokens(40, 3)));
-  for (int token : made_up_tokens(6, 4)) out.push_back(c.answer(token));
+  out.push_back(c.turn(synthetic_tokens(90, 1)));
+  for (int token : synthetic_tokens(12, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(synthetic_tokens(40, 3)));
+  for (int token : synthetic_tokens(6, 4)) out.push_back(c.answer(token));
   return out;
 }
 
@@ -115,8 +115,8 @@ TEST_P(Offload, BitsDoNotDependOnWhatIsOnTheDevice) {
   }
 }
 
-// A policy that reads or pins more than its DeviceNeeds say, on top of the answer, is refused,
-// whatever the rule.
+// A policy that reads or pins more than its DeviceNeeds, in addition to the answer, is refused
+// under every rule.
 TEST_P(Offload, RejectsMoreTokensThanDeclared) {
   struct Promises : ReadDrawn {
     Promises(int step, int pin) : ReadDrawn(20, 1), step(step), pin(pin) {}
@@ -142,7 +142,7 @@ TEST_P(Offload, RejectsMoreTokensThanDeclared) {
     policies.placement = placement;
     policies.method = "made-up";
     Conversation c(machine.engine, std::move(policies));
-    c.turn(made_up_tokens(90, 1));
+    c.turn(synthetic_tokens(90, 1));
     return message_of([&] { c.answer(5); }, ErrorKind::kRuntime);
   };
   for (const Placement& placement :
@@ -175,7 +175,7 @@ TEST_P(Offload, LedgerCountsRequiredTransfers) {
     EXPECT_EQ(prefill.prefill_bytes, 0);
     for (std::size_t s = 1; s < ledger.steps(); ++s) {
       const LedgerEntry& step = ledger.at(s, l);
-      // The second turn's prefill stands in the entry of the last step before it.
+      // The second turn's prefill is in the entry of the last step before it.
       const bool is_last = s == 12;
       EXPECT_EQ(step.writeback_bytes, sets * row * (is_last ? 41 : 1)) << s;
       EXPECT_EQ(step.prefill_bytes, is_last ? sets * 102 * row : 0) << s;
@@ -187,13 +187,13 @@ TEST_P(Offload, LedgerCountsRequiredTransfers) {
   }
 }
 
-// Steps that read the same tokens as the step before find them.
+// Steps that read the same tokens as the previous step hit them.
 TEST_P(Offload, PreviousStepsTokensAreHits) {
   Machine machine(GetParam());
   Conversation c(machine.engine, reading(20, {true, Rule::kPrevious, 0, 1}));
-  c.turn(made_up_tokens(90, 1));
-  for (int token : made_up_tokens(4, 2)) c.answer(token);
-  // Steps 2 and 3 draw from the same numbers, and n has grown by one.
+  c.turn(synthetic_tokens(90, 1));
+  for (int token : synthetic_tokens(4, 2)) c.answer(token);
+  // Steps 2 and 3 draw the same numbers, and n has grown by one.
   const Ledger& ledger = c.sequence.counters.ledger;
   std::int64_t hits = 0;
   for (std::size_t s = 1; s <= 4; ++s) {
@@ -204,7 +204,8 @@ TEST_P(Offload, PreviousStepsTokensAreHits) {
   EXPECT_GT(hits, 10 * machine.engine.shape().kv_heads);
 }
 
-// A method that selects nothing reads all from the host, also beyond the room it began with.
+// A method that selects nothing reads all tokens from the host, also beyond its initial room on the
+// device.
 TEST_P(Offload, ReadsEverything) {
   Machine machine(GetParam());
   Policies host;
@@ -214,13 +215,13 @@ TEST_P(Offload, ReadsEverything) {
   if (is_emulated()) return;
   const std::size_t at_first = offloaded.sequence.resident_kv_bytes();
   EXPECT_EQ(offloaded.sequence.added_kv_bytes(), 0u);
-  for (int token : made_up_tokens(2100, 7))
+  for (int token : synthetic_tokens(2100, 7))
     ASSERT_TRUE(whole.answer(token) == offloaded.answer(token));
   EXPECT_GT(offloaded.sequence.added_kv_bytes(), 0u);
   EXPECT_EQ(offloaded.sequence.resident_kv_bytes(), at_first + offloaded.sequence.added_kv_bytes());
 }
 
-/// Pins its answers, for which it asked no room.
+/// Pins its answers, for which it declared no room.
 struct PinAnswers : ReadDrawn {
   using ReadDrawn::ReadDrawn;
   std::unique_ptr<SelectionPolicy> clone() const override {
@@ -238,16 +239,16 @@ struct PinAnswers : ReadDrawn {
   int prompt = 0;
 };
 
-// Working sets grow with what is pinned, also those of forks, and lists with slots of their own do.
+// Working sets grow with the pinned tokens, also those of forks and those with slots per list.
 TEST_P(Offload, PinnedTokensMayGrow) {
   Machine machine(GetParam());
   const int lists = machine.engine.shape().group(), steps = is_emulated() ? 4 : 60;
-  const std::vector<int> answer = made_up_tokens(steps, 2);
+  const std::vector<int> answer = synthetic_tokens(steps, 2);
   const auto begun = [&](const Placement& placement) {
     Policies policies = selecting(std::make_unique<PinAnswers>(20, lists));
     policies.placement = placement;
     Conversation out(machine.engine, std::move(policies));
-    out.turn(made_up_tokens(90, 1));
+    out.turn(synthetic_tokens(90, 1));
     return out;
   };
   for (const Placement& placement :
@@ -270,9 +271,9 @@ TEST_P(Offload, PinnedTokensMayGrow) {
   }
 }
 
-// Sequences that go on from one prompt share its copy in host memory, and each of them has what it
-// would have alone.
-// Pre-RoPE keys that it has for others are not copied.
+// Sequences that continue from one prompt share its copy in host memory, and each of them has the
+// same results as alone.
+// Pre-RoPE keys that the prompt has for other sequences are not copied.
 TEST_P(Offload, ForksShareTheHostCopy) {
   for (const bool pre_rope_keys : {false, true}) {
     Machine machine(GetParam());
@@ -282,7 +283,7 @@ TEST_P(Offload, ForksShareTheHostCopy) {
     std::vector<Sequence*> pointers;
     for (const Placement& p : all) forks.push_back(machine.engine.make_sequence(reading(20, p)));
     for (Sequence& s : forks) pointers.push_back(&s);
-    const std::vector<int> prompt = made_up_tokens(90, 1), answer = made_up_tokens(5, 2);
+    const std::vector<int> prompt = synthetic_tokens(90, 1), answer = synthetic_tokens(5, 2);
     prefix.turn_with_forks(prompt, pointers);
     std::size_t bytes = 0;  // of one copy
     for (int l = 0; l < prefix.sequence.shape().layers; ++l) {
@@ -304,8 +305,7 @@ TEST_P(Offload, ForksShareTheHostCopy) {
   }
 }
 
-// The device holds no more than the working sets and, in a prefill, one layer; its allocator sees
-// to it.
+// The device holds at most the working sets and, in a prefill, one layer, as its allocator shows.
 TEST_P(Offload, StaysWithinTheDevice) {
   if (is_emulated()) return;
   Machine machine(GetParam());
@@ -324,9 +324,9 @@ TEST_P(Offload, StaysWithinTheDevice) {
   const Placement placement{true, Rule::kLfu, 64, 16};
   Engine engine(machine.model, *machine.backend, options);
   Conversation c(engine, reading(128, placement)), whole(machine.engine, reading(128, {}));
-  const std::vector<int> tokens = made_up_tokens(prompt, 1);
+  const std::vector<int> tokens = synthetic_tokens(prompt, 1);
   EXPECT_TRUE(c.turn(tokens) == whole.turn(tokens));
-  for (int token : made_up_tokens(20, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
+  for (int token : synthetic_tokens(20, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
   EXPECT_LE(engine.memory().peak_kv_bytes(), options.kv_limit);
   EXPECT_LE(engine.memory().kv_bytes(), layers * pages(working) * page);
   EXPECT_GE(engine.memory().host_kv_bytes(), layers * pages(prompt) * page);
@@ -337,7 +337,7 @@ TEST_P(Offload, StaysWithinTheDevice) {
   EXPECT_THROW(refused.turn(tokens), Error);
 }
 
-// The same of 64K tokens: the device never holds more than one layer of them and the working sets.
+// The same for 64K tokens: the device never holds more than one layer of them and the working sets.
 TEST(OffloadAtLength, SixtyFourThousandTokensStayWithinTheDevice) {
   if (is_emulated()) return;
   Machine machine("llama3");
@@ -355,18 +355,18 @@ TEST(OffloadAtLength, SixtyFourThousandTokensStayWithinTheDevice) {
   Engine engine(machine.model, *machine.backend, options);
   const auto filled = [&](Engine& e, const Placement& placement) {
     Conversation c(e, reading(kChosen, placement));
-    e.fill_random_kv(c.sequence, made_up_tokens(kPrompt, 1), {}, 3);
+    e.fill_random_kv(c.sequence, synthetic_tokens(kPrompt, 1), {}, 3);
     return c;
   };
   Conversation c = filled(engine, {true, Rule::kLfu, kCached, 128}),
                whole = filled(machine.engine, {});
   EXPECT_EQ(engine.memory().kv_bytes(), layers * working * page);
-  for (int token : made_up_tokens(6, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
+  for (int token : synthetic_tokens(6, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
   EXPECT_EQ(engine.memory().kv_bytes(), layers * working * page);
   EXPECT_LE(engine.memory().peak_kv_bytes(), options.kv_limit);
   EXPECT_GE(engine.memory().host_kv_bytes(), layers * prompt * page);
 
-  options.kv_limit -= page;  // one page of each set less
+  options.kv_limit -= page;  // one page less in each set
   Engine small(machine.model, *machine.backend, options);
   EXPECT_THROW(filled(small, {true, Rule::kLfu, kCached, 128}), Error);
 }

@@ -1,4 +1,4 @@
-// What a layer holds of its tokens in host memory, row by row.
+// The tokens that a pinned layer holds of those in host memory, row by row.
 
 #include "inference/kv/pinned_layer.h"
 
@@ -44,10 +44,10 @@ class PinnedLayerTest : public testing::Test {
     return out;
   }
 
-  /// Makes the layer hold other ranges; returns the bytes that crossed the link.
+  /// Changes the ranges of the layer; returns the bytes that were transferred.
   std::int64_t change(PinnedLayer& layer, const Ranges& ranges) {
     std::int64_t bytes = 0;
-    for (std::size_t r = layer.let_go(ranges); r < ranges.size(); ++r) {
+    for (std::size_t r = layer.drop_ranges(ranges); r < ranges.size(); ++r) {
       std::vector<Copy> copies;
       layer.add_range(ranges[r], 400, all_, copies);
       layer.expect(link_->submit(copies, LinkDirection::kToDevice, LinkUse::kPrefill, &bytes));
@@ -90,26 +90,27 @@ TEST_F(PinnedLayerTest, StartsWithTokensOnTheDevice) {
   for (const Ranges& ranges : {Ranges{{0, 200}}, Ranges{{0, 3}, {60, 70}, {128, 200}}}) {
     const PinnedLayer layer(device_, first(200), ranges, link_);
     expect_rows(layer, ranges);
-    EXPECT_TRUE(layer.goes_on_with(ranges));
+    EXPECT_TRUE(layer.is_extended_by(ranges));
   }
   EXPECT_EQ(device_->live_bytes(), 0u);
 }
 
-// The first range stays; the others come again, even if some of them were there.
+// The first range stays; the others are transferred again, even if some of their tokens were
+// present.
 TEST_F(PinnedLayerTest, ChangesItsTokens) {
   const std::int64_t token =
       kSets * (2 * kDim + (backend_->memory()->is_host() ? 0 : 1)) * std::int64_t{sizeof(float)};
   PinnedLayer layer(device_, first(200), Ranges{{0, 200}}, link_);
-  EXPECT_TRUE(layer.goes_on_with(Ranges{{0, 230}}));
-  EXPECT_FALSE(layer.goes_on_with(Ranges{{0, 190}}));
+  EXPECT_TRUE(layer.is_extended_by(Ranges{{0, 230}}));
+  EXPECT_FALSE(layer.is_extended_by(Ranges{{0, 190}}));
   const Ranges next = {{0, 5}, {50, 150}, {200, 210}};
-  EXPECT_FALSE(layer.goes_on_with(next));
+  EXPECT_FALSE(layer.is_extended_by(next));
   EXPECT_EQ(change(layer, next), token * 110);
   expect_rows(layer, next);
   EXPECT_EQ(layer.extend(std::vector<std::int32_t>{210, 211}),
             (std::vector<std::int32_t>{115, 115}));
-  EXPECT_TRUE(layer.goes_on_with(Ranges{{0, 5}, {50, 150}, {200, 212}}));
-  EXPECT_FALSE(layer.goes_on_with(Ranges{{0, 5}, {50, 150}, {200, 211}}));
+  EXPECT_TRUE(layer.is_extended_by(Ranges{{0, 5}, {50, 150}, {200, 212}}));
+  EXPECT_FALSE(layer.is_extended_by(Ranges{{0, 5}, {50, 150}, {200, 211}}));
   const Ranges last = {{0, 5}, {50, 60}, {300, 400}};
   EXPECT_EQ(change(layer, last), token * 110);
   expect_rows(layer, last);

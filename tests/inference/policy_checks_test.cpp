@@ -1,10 +1,11 @@
-// Policies that break a promise of policy.h: the engine refuses what they hand over, in one line.
+// Policies that violate a requirement of policy.h: the engine refuses their results with a message
+// of one line.
 
 #include <gtest/gtest.h>
 
 #include "common/error.h"
 #include "conversation.h"
-#include "made_up_policies.h"
+#include "test_policies.h"
 #include "tests/message_of.h"
 
 namespace turnbench {
@@ -13,8 +14,7 @@ namespace {
 using namespace test;
 using Lists = std::vector<Ints>;
 
-/// Keeps what it is told to, whatever that is: after the prompt, or after each step of the
-/// answer.
+/// Keeps the given slots, valid or not: after the prompt, or after each step of the answer.
 struct KeepGivenSlots : EvictionPolicy {
   KeepGivenSlots(Lists lists, bool decoding, bool shift)
       : lists(std::move(lists)), decoding(decoding), shift(shift) {}
@@ -61,13 +61,13 @@ class PolicyChecks : public testing::Test {
     ASSERT_EQ(machine_.engine.shape().kv_heads, 2);
   }
 
-  /// What the engine says when a prompt and one token of an answer run under these policies.
+  /// The engine's error message for a prompt and one token of an answer with these policies.
   std::string error_of(Policies policies) {
     policies.method = "made-up";
     return message_of(
         [&] {
           Conversation c(machine_.engine, std::move(policies));
-          c.turn(made_up_tokens(70, 1));
+          c.turn(synthetic_tokens(70, 1));
           c.answer(5);
         },
         ErrorKind::kRuntime);
@@ -78,7 +78,7 @@ class PolicyChecks : public testing::Test {
   std::string read_error(const Lists& lists) {
     return error_of(selecting(std::make_unique<ReadGivenSlots>(lists)));
   }
-  /// One pattern is every head's.
+  /// One pattern applies to every head.
   std::string compute_error(const HeadPattern& pattern, std::size_t heads = 8) {
     Policies policies;
     policies.prefill =
@@ -120,8 +120,8 @@ TEST_F(PolicyChecks, RejectUndeclaredEvictions) {
             "keeps_unequal_sets declares");
 }
 
-// What a selection needs of the eviction beside it is asked where the policies meet, before any
-// token is computed.
+// The requirements of a selection on the eviction are checked when the policies are combined,
+// before any token is computed.
 TEST_F(PolicyChecks, RejectEvictionsIncompatibleWithTheSelection) {
   struct NeedsMuch : ReadGivenSlots {
     NeedsMuch(bool equal, bool whole) : ReadGivenSlots({}), equal(equal), whole(whole) {}
@@ -141,7 +141,7 @@ TEST_F(PolicyChecks, RejectEvictionsIncompatibleWithTheSelection) {
     out.method = "made-up";
     return out;
   };
-  const std::vector<int> prompt = made_up_tokens(70, 1);
+  const std::vector<int> prompt = synthetic_tokens(70, 1);
   Conversation unequal(machine_.engine, together(true, false, false));
   EXPECT_EQ(message_of([&] { unequal.turn(prompt); }),
             "made-up: found an eviction whose heads keep unequal numbers of tokens, expected "
@@ -267,7 +267,7 @@ TEST_F(PolicyChecks, Patterns) {
 
 TEST_F(PolicyChecks, PoliciesWithoutAName) {
   Conversation c(machine_.engine, evicting<KeepGivenSlots>(Lists{{1, 0}, {0}}, false, false));
-  EXPECT_EQ(message_of([&] { c.turn(made_up_tokens(70, 1)); }, ErrorKind::kRuntime),
+  EXPECT_EQ(message_of([&] { c.turn(synthetic_tokens(70, 1)); }, ErrorKind::kRuntime),
             "policy: eviction at layer 1, list 0: found slot 0 after 1, expected ascending slots "
             "from 0 to 69");
 }

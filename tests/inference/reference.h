@@ -1,6 +1,6 @@
 #pragma once
 
-// Plain double-precision references that the kernels are held against.
+// Plain double-precision references for the kernels.
 
 #include <cmath>
 #include <cstdint>
@@ -21,7 +21,7 @@ inline std::vector<float> random_floats(std::size_t n, std::uint64_t seed, float
   return out;
 }
 
-/// Floats stored as `dtype`, and what they are then.
+/// Floats stored as `dtype`, and their values after rounding.
 inline std::vector<std::byte> stored_as(DType dtype, const std::vector<float>& values) {
   std::vector<std::byte> out(values.size() * size_of(dtype));
   for (std::size_t i = 0; i < values.size(); ++i) store_element(out.data(), dtype, i, values[i]);
@@ -54,7 +54,7 @@ inline EagerRow eager_attention(const float* q, const std::vector<float>& keys,
                                 const std::function<bool(int)>& visible) {
   const auto width = static_cast<std::size_t>(head_dim), n = keys.size() / width;
   std::vector<std::size_t> seen;
-  std::vector<double> z(n, 0);  // scores, then probabilities; 0 where nothing is seen
+  std::vector<double> z(n, 0);  // scores, then probabilities; 0 for rows that can attend to no key
   double top = -INFINITY, sum = 0;
   for (std::size_t j = 0; j < n; ++j) {
     if (!visible(static_cast<int>(j))) continue;

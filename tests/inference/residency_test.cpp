@@ -57,7 +57,8 @@ class Rows {
     return copied;
   }
 
-  /// Takes a step and its copies; every selected token must then be where the step says.
+  /// Runs a step and its copies; then every selected token must be in the slot that the step
+  /// returned.
   Residency::Step step(const Lists& lists, const Ints& tokens) {
     Residency::Step out = residency->step(lists, tokens);
     loaded = copy(out.loads);
@@ -91,7 +92,7 @@ Residency::Options one_token_blocks(Rule rule, std::int32_t capacity) {
   return {.rule = rule, .block = 1, .cache_tokens = capacity, .step_tokens = 8};
 }
 
-/// What a step does, by the book.
+/// The expected result of a step.
 struct Expected {
   std::int64_t hits = 0, misses = 0, loaded = 0, filled = 0, evictions = 0;
 };
@@ -99,8 +100,8 @@ struct Expected {
 /// Tokens that a step selects from each set.
 using Selected = std::vector<std::set<std::int32_t>>;
 
-/// Insertion after the step with nothing but a list: blocks and the rows of each set that they got,
-/// the most recently inserted one last.
+/// Reference of insertion after the step, with a simple list: blocks and the rows of each set that
+/// were copied, the most recently inserted block last.
 class InsertionModel {
  public:
   explicit InsertionModel(const Residency::Options& o) : o_(o) {}
@@ -117,7 +118,7 @@ class InsertionModel {
       }
     }
     out.loaded = out.misses;
-    std::vector<std::pair<int, int>> order;  // -count, block: the first ones enter, the last first
+    std::vector<std::pair<int, int>> order;  // -count, block: the first are inserted, in reverse
     for (const auto& [b, n] : counts) order.emplace_back(-n, b);
     std::sort(order.begin(), order.end());
     if (std::ssize(order) > o_.insert_blocks)
@@ -133,7 +134,7 @@ class InsertionModel {
                               ? cache_.begin()
                               : std::min_element(cache_.begin(), cache_.end(),
                                                  [](auto& a, auto& b) { return a.uses < b.uses; });
-        // A block counts as evicted if it had been here before the step.
+        // A block counts as evicted if it had been cached before the step.
         out.evictions += goes->in_step ? 0 : 1;
         cache_.erase(goes);
       }
@@ -164,7 +165,8 @@ class InsertionModel {
   std::vector<Block> cache_;
 };
 
-/// Loading before the step by the book; the blocks do not grow.  `previous`: only this step's stay.
+/// Reference of loading before the step; the blocks do not grow.  `previous`: only this step's
+/// blocks remain.
 class DemandModel {
  public:
   DemandModel(const Residency::Options& o, bool previous) : o_(o), previous_(previous) {}
@@ -246,7 +248,8 @@ void expect_equal(const Expected& want, const Residency::Step& got, const Rows& 
 }
 
 // Sets of unequal and growing length, partial blocks, more insertions than room: hits, copies and
-// evictions are those of the model, and every selected token is where the step says.
+// evictions equal those of the model, and every selected token is in the slot that the step
+// returned.
 TEST(Residency, InsertionEqualsItsModel) {
   for (const Rule rule : {Rule::kLru, Rule::kLfu}) {
     for (const std::int32_t capacity : {0, 1, 3, 8}) {
@@ -279,7 +282,7 @@ TEST(Residency, DemandAndPreviousEqualTheirModel) {
   for (const Rule rule : {Rule::kDemandLru, Rule::kPrevious}) {
     for (const int block : {1, 4}) {
       const bool previous = rule == Rule::kPrevious;
-      // The model of the previous step has one set: its blocks are each set's own.
+      // The model for kPrevious has one set, because each set has separate blocks.
       const Residency::Options options{.rule = rule,
                                        .sets = previous ? 1 : 2,
                                        .lists_per_set = 2,
@@ -310,11 +313,11 @@ TEST(Residency, DemandLruByHand) {
   EXPECT_EQ(last.evictions, 1);
 }
 
-// Blocks that were last selected in the same step: the lower one leaves.
+// Among blocks that were last selected in the same step, the lower one is evicted.
 TEST(Residency, DemandTiesEvictTheLowerBlock) {
   Rows rows(one_token_blocks(Rule::kDemandLru, 3));
   rows.step({4, 5, 6});
-  rows.step({6, 9});  // 4 leaves
+  rows.step({6, 9});  // evicts 4
   EXPECT_EQ(rows.step({5, 6, 9}).hits, 3);
 }
 
@@ -324,7 +327,7 @@ TEST(Residency, DemandMassEvictsTheLeast) {
   rows.residency->add_mass(std::vector<BlockMass>{{0, 50}, {1, 4}});
   rows.step({1});  // sets the mass of block 1 to 0
   rows.residency->add_mass(std::vector<BlockMass>{{1, 1}});
-  // 0.1 * 50 = 5 against 0.1 * 0 + 1 = 1: by recency block 0 would leave.
+  // 0.1 * 50 = 5 against 0.1 * 0 + 1 = 1: by recency block 0 would be evicted.
   rows.step({2});
   rows.residency->add_mass(std::vector<BlockMass>{{2, 0.4}});
   EXPECT_EQ(rows.step({0}).hits, 1);
@@ -340,7 +343,7 @@ TEST(Residency, DemandMassEvictsTheLeast) {
             "found the mass of block 7, expected a cached one");
 }
 
-/// Of blocks 0, 1, ... those on the device after a trace of steps that select one each.
+/// Of blocks 0, 1, ..., those on the device after a trace of steps that select one block each.
 std::vector<bool> resident_after(Rule rule, const Ints& trace, int blocks) {
   std::vector<bool> out;
   for (int b = 0; b < blocks; ++b) {
@@ -360,8 +363,8 @@ TEST(Residency, InsertionByHand) {
   EXPECT_EQ(resident_after(Rule::kLru, {0, 0, 1, 2}, 3), b_and_c);
 }
 
-// Within a step the blocks with the most selected tokens are inserted last, so that they stay;
-// equally many: the lower block.
+// Within a step, the blocks with the most selected tokens are inserted last, so that they remain;
+// ties go to the lower block.
 TEST(Residency, TheMostSelectedBlocksStay) {
   for (const Rule rule : {Rule::kLru, Rule::kLfu}) {
     const Residency::Options options{
@@ -370,7 +373,7 @@ TEST(Residency, TheMostSelectedBlocksStay) {
     const auto first = rows.step({0, 4, 5, 8, 9, 10, 12});  // blocks 0 to 3: 1, 2, 3 and 1 tokens
     EXPECT_EQ(first.misses, 7);
     EXPECT_EQ(rows.filled, 8);
-    EXPECT_EQ(first.evictions, 0);  // none was there before
+    EXPECT_EQ(first.evictions, 0);  // none was cached before
     EXPECT_EQ(rows.step({6, 7, 11}).hits, 3);
     Rows ties(options);
     ties.step({0, 4, 8});
@@ -379,8 +382,8 @@ TEST(Residency, TheMostSelectedBlocksStay) {
   }
 }
 
-// A token of several lists of a set counts once. A block that one set's list reads is no hit for
-// another one's in the same step; from the next step on it is there for all sets.
+// A token in several lists of a set counts once. A block that one set's list reads is no hit for
+// another set in the same step; from the next step on it is available for all sets.
 TEST(Residency, CountsTokensOnceAndBlocksFromTheNextStep) {
   Rows rows({.rule = Rule::kLfu,
              .sets = 2,
@@ -399,7 +402,7 @@ TEST(Residency, CountsTokensOnceAndBlocksFromTheNextStep) {
   EXPECT_EQ(second.slots, (Lists{{3}, {3}, {0, 3}, {0, 4}}));
 }
 
-// A partial block serves the rows that it got; when it has grown, the others are copied.
+// A partial block serves only the rows that were copied; when it has grown, the others are copied.
 TEST(Residency, PartialBlocksGrow) {
   Rows rows({.rule = Rule::kLru, .block = 8, .cache_tokens = 8, .step_tokens = 4});
   rows.step({{0, 2}}, {3});
@@ -433,12 +436,12 @@ TEST(Residency, PreviousByHand) {
   EXPECT_EQ(now.evictions, 2);
   EXPECT_EQ(now.loads, (std::vector<SlotCopy>{{0, 4, 1, 1}, {0, 5, 3, 1}}));
   EXPECT_EQ(now.slots, (Lists{{0, 2, 1, 3}}));
-  EXPECT_EQ(rows.step({1, 3, 4, 5}).hits, 2);  // 1 and 3 left with the previous step
+  EXPECT_EQ(rows.step({1, 3, 4, 5}).hits, 2);  // 1 and 3 were replaced in the previous step
 }
 
-// The current token is pinned while it is computed. In the next step it is one of the previous
-// step's: selected again, it is not loaded. Steps of 4 tokens with the current one take 5 slots,
-// because the next one has its slot before the step is selected.
+// The current token is pinned while it is computed. In the next step it belongs to the previous
+// step's tokens: if it is selected again, it is not loaded. Steps of 4 tokens including the current
+// one need 5 slots, because the next token has a slot before the step is selected.
 TEST(Residency, PreviousKeepsTheLastToken) {
   Residency::Options options = one_token_blocks(Rule::kPrevious, 4);
   options.pinned_tokens = 1;
@@ -449,14 +452,14 @@ TEST(Residency, PreviousKeepsTheLastToken) {
   const auto next = rows.step({{3, 5, 20, 21}}, {21});
   EXPECT_EQ(next.hits, 3);
   EXPECT_EQ(next.misses, 0);
-  for (std::int32_t t = 22; t < 60; ++t) {  // slots change hands for ever
+  for (std::int32_t t = 22; t < 60; ++t) {  // slots are reused continually
     rows.pin({{t, t + 1}});
     const auto step = rows.step({{3, t - 2, t - 1, t}}, {t});
     EXPECT_EQ(step.hits, 3) << t;
     EXPECT_EQ(step.misses, 0) << t;
   }
   EXPECT_EQ(rows.step({{3, 57}}, {59}).hits, 2);
-  rows.pin({{3, 4}});  // is cached too
+  rows.pin({{3, 4}});  // is also cached
   rows.pin({});
   const auto last = rows.step({{3, 57}}, {60});
   EXPECT_EQ(last.hits, 2);
@@ -464,7 +467,7 @@ TEST(Residency, PreviousKeepsTheLastToken) {
   EXPECT_EQ(rows.residency->device_slots(), 5);
 }
 
-// Each query head has slots of its own: shared tokens are loaded and counted for each.
+// Each query head has separate slots: shared tokens are loaded and counted for each head.
 TEST(Residency, PreviousPerList) {
   Rows rows({.rule = Rule::kPrevious,
              .sets = 2,
@@ -483,7 +486,7 @@ TEST(Residency, PreviousPerList) {
   EXPECT_EQ(second.misses, 2);
 }
 
-// Sinks and a local window: always there, in slots of their own, neither hit nor miss.
+// Sinks and a local window: always on the device, in separate slots, neither hit nor miss.
 TEST(Residency, PinnedTokensAreNeitherHitNorMiss) {
   for (const Rule rule :
        {Rule::kLru, Rule::kLfu, Rule::kDemandLru, Rule::kDemandMass, Rule::kPrevious}) {
@@ -539,8 +542,8 @@ TEST(Residency, TruncatesAndClears) {
   }
 }
 
-// Every rule with growing sets, a moving window of pins and turns that are taken back: `step` of
-// Rows checks where the tokens are, and no copy leaves the device slots.
+// Every rule with growing sets, a moving window of pins and turns that are truncated: `step` of
+// Rows checks the slots of the tokens, and no copy exceeds the device slots.
 TEST(Residency, EveryTokenIsWhereTheStepReportsIt) {
   for (const Rule rule :
        {Rule::kLru, Rule::kLfu, Rule::kDemandLru, Rule::kDemandMass, Rule::kPrevious}) {
@@ -603,7 +606,7 @@ TEST(Residency, ClonesAreIndependent) {
   }
 }
 
-// What does not fit is refused, and leaves everything as it was.
+// A request that does not fit is refused without any change.
 TEST(Residency, RejectsRequestsBeyondCapacity) {
   const auto message = [](Rows& rows, const Lists& lists, const Ints& tokens) {
     return test::message_of([&] { (void)rows.residency->step(lists, tokens); },

@@ -1,5 +1,5 @@
-// What the engine shows to a retriever: every pass, the hidden states that it asks for, and in a
-// shared prefill those that its forks need.
+// The input of a retriever from the engine: every pass, the hidden states that it requests, and in
+// a shared prefill those that the forks need.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using StateRows = std::vector<std::vector<float>>;
 
-/// Remembers all that it is shown, and weighs tokens by their number.
+/// Records all its input, and weighs tokens by their ids.
 struct Spy : Retriever {
   std::unique_ptr<Retriever> clone() const override { return std::make_unique<Spy>(*this); }
   const std::string& key() const override { return name; }
@@ -74,13 +74,12 @@ struct Spy : Retriever {
   std::size_t seen = 0;
   StateRows embeddings;
   std::map<int, StateRows> states;  // by layer
-  std::shared_ptr<int> asked;       // layers that the policy was asked for
-  std::map<int, int> asked_before;  // when hidden states entered a layer last
+  std::shared_ptr<int> asked;       // selections by the policy so far
+  std::map<int, int> asked_before;  // their number when hidden states last entered a layer
   std::unique_ptr<KvHeadCache> keys;
 };
 
-/// Reads, with the current token, those before it that its retriever gives more than half of the
-/// greatest weight.
+/// Reads the current token and the earlier tokens with more than half of the maximum weight.
 struct ReadHeavy : SelectionPolicy, StepRetrieval {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<ReadHeavy>(*this);
@@ -104,7 +103,7 @@ struct ReadHeavy : SelectionPolicy, StepRetrieval {
   std::vector<std::int32_t> steps, prompts, slots;
 };
 
-/// The same, from which layers behind `after` can be asked for ahead.  Counts how many were.
+/// The same, for policies that select ahead for the layers after `after`.  Counts the selections.
 struct ReadAhead : ReadHeavy, SelectsAhead {
   explicit ReadAhead(int after) : after(after) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
@@ -139,9 +138,9 @@ const Spy& spy_of(const Sequence& s) {
   return dynamic_cast<const Spy&>(*s.retriever);
 }
 
-const std::vector<int> kShownPrompt = test::made_up_tokens(100, 1),
-                       kShownLater = test::made_up_tokens(30, 4),
-                       kFedAnswer = test::made_up_tokens(4, 2);
+const std::vector<int> kShownPrompt = test::synthetic_tokens(100, 1),
+                       kShownLater = test::synthetic_tokens(30, 4),
+                       kFedAnswer = test::synthetic_tokens(4, 2);
 
 TEST(Retriever, SeesTokensAndHiddenStates) {
   test::Machine machine("llama3"), chunks("llama3", 2, {.prefill_chunk = 37});
@@ -166,7 +165,7 @@ TEST(Retriever, SeesTokensAndHiddenStates) {
   EXPECT_EQ(spy_of(talks[0]->sequence).states, spy_of(talks[1]->sequence).states);
 }
 
-// The states that enter a layer are the output of the model that ends before it.
+// The states that enter a layer are the output of a model that ends before the layer.
 TEST(Retriever, HiddenStatesAreThoseBetweenLayers) {
   if (test::is_emulated()) GTEST_SKIP() << "a model of two layers";
   test::Machine machine("llama3");
@@ -187,7 +186,7 @@ TEST(Retriever, HiddenStatesAreThoseBetweenLayers) {
   EXPECT_LE(test::distance(logits, want), 1e-6);
 }
 
-// It works beside the first stage, whichever stage has the layers that it reads.
+// The retriever is on the first stage, whichever stages have the layers that it reads.
 TEST(Retriever, SeesHiddenStatesOfAllStages) {
   test::Machine machine("llama3");
   const auto first = test::make_backend(2), second = test::make_backend(2);
@@ -264,7 +263,7 @@ TEST(Retriever, OffloadedLayersAreRequestedBeforeTheFirstLayer) {
   }
 }
 
-/// The same, of the newest tokens, which are in blocks that are not full.
+/// The same for the newest tokens, which are in blocks that are not full.
 struct ReadNewestAhead : ReadAhead {
   ReadNewestAhead() : ReadAhead(-1) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
@@ -277,7 +276,8 @@ struct ReadNewestAhead : ReadAhead {
   }
 };
 
-// The host gets a step's token after those copies: blocks that are not full come without it.
+// The host receives a step's token after those copies: blocks that are not full are copied without
+// it.
 TEST(Retriever, BlocksRequestedAheadGrowWithTheAnswer) {
   test::Machine machine("llama3");
   const auto run = [&](std::optional<Residency::Rule> rule) {
@@ -315,7 +315,7 @@ TEST(Retriever, IsIncludedInMemory) {
   EXPECT_EQ(machine.engine.memory().kv_bytes() - plain.engine.memory().kv_bytes(), pages);
   EXPECT_EQ(machine.engine.memory().peak_kv_bytes() - plain.engine.memory().peak_kv_bytes(), pages);
   EXPECT_EQ(c.sequence.kv_bytes() - other.sequence.kv_bytes(), pages);
-  // What is beside the model counts against the limit.
+  // The retriever's memory counts against the limit.
   const std::size_t limit = machine.model.weight_bytes() + (std::size_t{24} << 20);
   const auto fits = [&](std::size_t most, Policies policies) {
     Engine engine(machine.model, *machine.backend, {.memory_limit = most});

@@ -1,4 +1,4 @@
-// Rotary frequencies and tables against their formulas in double precision.
+// Rotary frequencies and tables, compared with their formulas in double precision.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,8 @@ TEST(Rope, PlainAndLinear) {
   expect_frequencies(rope, [](int i) { return plain(500'000, i) / 4; });
 }
 
-// Llama 3.1: long waves are slowed down, short ones stay, between them a linear blend.
+// Llama 3.1: long wavelengths are scaled, short ones are not, with a linear transition between
+// them.
 TEST(Rope, Llama3) {
   RopeConfig rope;
   rope.theta = 500'000;
@@ -106,7 +107,7 @@ TEST(Rope, LongestPromptIsScaled) {
   EXPECT_EQ(config.longest_prompt(), 262144);
 }
 
-// Tables to a position of a million: the angle is the float product that the references take.
+// Tables up to position one million: the angle is the float product of the references.
 TEST(Rope, Tables) {
   RopeConfig rope;
   rope.theta = 10'000;
@@ -126,7 +127,7 @@ TEST(Rope, Tables) {
   EXPECT_EQ(sin[0], 0.0f);
 }
 
-// Turned from where they are to one position: as if they had been rotated to that.
+// Rotated from their positions to one position: equal to a rotation to that position.
 TEST(Rope, RotatesToOnePosition) {
   RopeConfig rope;
   rope.theta = 10'000;
@@ -137,7 +138,7 @@ TEST(Rope, RotatesToOnePosition) {
     std::vector<float> cos(count), sin(count), turn_cos(count), turn_sin(count), want_cos(half),
         want_sin(half);
     rope_tables(frequencies, 1, positions, cos.data(), sin.data());
-    turning_tables(frequencies, factor, positions, 300, turn_cos.data(), turn_sin.data());
+    rerotation_tables(frequencies, factor, positions, 300, turn_cos.data(), turn_sin.data());
     const std::vector<std::int32_t> to = {300};
     rope_tables(frequencies, factor, to, want_cos.data(), want_sin.data());
     for (std::size_t i = 0; i < count; ++i) {

@@ -17,7 +17,8 @@ TEST(Sampler, GreedyTakesTheLowestOfTheLargest) {
   EXPECT_EQ(argmax(std::vector<float>{-INFINITY, -7}), 1);
 }
 
-// 20,000 draws against softmax(logits / T): chi-square with 5 degrees of freedom, 99.9% point 20.5.
+// 20,000 draws compared with softmax(logits / T): chi-square with 5 degrees of freedom, 99.9% point
+// 20.5.
 TEST(Sampler, DrawsFromTheSoftmax) {
   const std::vector<float> logits = {0.5f, 2, -1, 1.5f, 0, 1};
   for (double temperature : {0.5, 1.0, 2.0}) {

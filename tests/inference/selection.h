@@ -1,7 +1,7 @@
 #pragma once
 
-// What the tests of the operations that choose tokens have in common: arrays in a backend's memory,
-// sets there, and a run of all operations.
+// Common parts of the tests of selection operations: arrays and sets in a backend's memory, and a
+// run of all operations.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 
 namespace turnbench::test {
 
-/// A copy of values in a backend's memory between guards, which must stay as they are.
+/// A copy of values in a backend's memory between guards, which must not change.
 template <typename T>
 class BackendArray {
  public:
@@ -85,7 +85,7 @@ class BackendMatrix {
     return {backend, random_floats(static_cast<std::size_t>(rows * columns), seed), rows, columns,
             gap};
   }
-  /// To be written.
+  /// An output matrix.
   static BackendMatrix blank(Backend& backend, std::int64_t rows, std::int64_t columns,
                              std::int64_t gap = 3) {
     return {backend, std::vector<float>(static_cast<std::size_t>(rows * columns), kGap), rows,
@@ -98,7 +98,7 @@ class BackendMatrix {
   }
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
-  /// Reads what a backend has written; what is between the rows must be as before.
+  /// Reads the output of a backend; the gaps between the rows must be unchanged.
   const std::vector<float>& read() {
     const std::vector<float> all = array_.values();
     for (std::int64_t r = 0; r < rows_; ++r) {
@@ -165,7 +165,7 @@ inline std::size_t elements(std::int64_t rows, std::int64_t columns) {
   return static_cast<std::size_t>(rows * columns);
 }
 
-/// Codes below `count`.
+/// Random codes below `count`.
 inline std::vector<std::uint8_t> random_codes(std::size_t n, int count, std::uint64_t seed) {
   std::mt19937_64 engine(seed);
   std::vector<std::uint8_t> out(n);
@@ -174,7 +174,7 @@ inline std::vector<std::uint8_t> random_codes(std::size_t n, int count, std::uin
   return out;
 }
 
-/// All floats and indices that every operation leaves of some sets of `n` tokens.
+/// All floats and indices that the operations compute for some sets of `n` tokens.
 inline std::vector<float> outputs_of_selection(Backend& backend, DType dtype, int heads,
                                                int head_dim, int n) {
   constexpr float kScale = 0.125f;

@@ -1,5 +1,5 @@
-// From scores to tokens: reductions over heads, the greatest scores, nearest centroids, and keys as
-// floats, on every backend.
+// From scores to tokens: reductions over heads, top-k, nearest centroids, and keys as floats, on
+// every backend.
 
 #include <fmt/format.h>
 
@@ -106,7 +106,7 @@ TEST(ReduceHeads, HeadsWithoutKeysAddNothing) {
   EXPECT_EQ(reduce(*backend, HeadReduction::kMaxOfLogSoftmax, 1, nothing), nothing);
 }
 
-// Where one token takes all of a head's attention, the others' probabilities are 0 as floats.
+// If one token has all of a head's attention, the other probabilities are 0 as floats.
 TEST(ReduceHeads, LogarithmsDistinguishUnderflowingProbabilities) {
   const auto backend = test::make_backend(1);
   const std::vector<float> scores = {400, 10, 30, 20, 0, 0, 0, 0};
@@ -306,8 +306,8 @@ TEST(Merge, EqualsASingleSoftmax) {
   backend->merge({});
 }
 
-// Slots whose keys before RoPE are read give what a set of such keys gives; and a set whose
-// positions are shifted shows a row only what is that far behind it.
+// Slots whose keys before RoPE are read have the results of a set of such keys.  In a set with
+// shifted positions, a row attends only to tokens at the shifted distance or farther.
 TEST(PreRopeKeys, AreAttendedTo) {
   const auto backend = test::make_backend(2);
   const int n = test::is_emulated() ? 70 : 333;
@@ -373,7 +373,7 @@ std::vector<std::int32_t> sorted_top(const std::vector<float>& scores, int k) {
   return out;
 }
 
-/// Scores of all kinds: many different ones, ties, signs, infinities, orders.
+/// Scores of all kinds: many different values, ties, signs, infinities, orders.
 std::vector<std::vector<float>> hard_scores(int n) {
   const auto size = static_cast<std::size_t>(n);
   std::vector<float> any = test::random_floats(size, 5), few = any, mixed = any, ascending = any,

@@ -1,4 +1,4 @@
-// Scores of vectors, pages, codes and single dimensions, on every backend, against double
+// Scores of vectors, pages, codes and single dimensions, on every backend, compared with double
 // precision.
 
 #include <fmt/format.h>
@@ -38,8 +38,7 @@ std::vector<Shape> shapes() {
   return out;
 }
 
-/// out[h, j] must be kScale * score(h, j), whose terms add up to less than `size` in absolute
-/// value.
+/// out[h, j] must be kScale * score(h, j), whose terms sum to less than `size` in absolute value.
 template <typename Score>
 void expect_scores(BackendMatrix& out, const Shape& s, const Score& score) {
   SCOPED_TRACE(fmt::format("{} heads, dim {}, {} columns", s.heads, s.dim, s.n));
@@ -77,7 +76,7 @@ TEST(ScoreVectors, AreProducts) {
 
 class KeyScores : public testing::TestWithParam<DType> {};
 
-// Of all slots in order, and of some of them, between which columns have none.
+// Of all slots in order, and of some of them, with unwritten columns between them.
 TEST_P(KeyScores, AreProducts) {
   const DType dtype = GetParam();
   const auto backend = test::make_backend(2);
@@ -128,7 +127,7 @@ TEST_P(KeyScores, AreProducts) {
 INSTANTIATE_TEST_SUITE_P(Types, KeyScores, testing::ValuesIn(kTypes),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
-/// Least and greatest elements of the keys of each page of `page_tokens` slots, [pages, head_dim].
+/// Minimum and maximum of the keys of each page of `page_tokens` slots, [pages, head_dim].
 std::pair<std::vector<float>, std::vector<float>> bounds_of(Backend& backend,
                                                             const KvHeadCache& set,
                                                             int page_tokens) {
@@ -191,7 +190,7 @@ TEST_P(PageScores, BoundsAreExactForGrowingPages) {
   }
 }
 
-// Bounds from a later page on are those of the whole, whichever page they begin with.
+// Bounds from a later page on equal those of the whole set.
 TEST_P(PageScores, BoundsMayBeginWithAnyPage) {
   const DType dtype = GetParam();
   constexpr int kWidth = 80, kSlots = 150;
@@ -291,7 +290,7 @@ TEST_P(PageScores, AreUpperBounds) {
   }
 }
 
-// Vectors in a dtype are bounds that coincide.
+// Vectors in a dtype equal bounds whose minimum and maximum are the same.
 TEST_P(PageScores, OfVectorsAreProducts) {
   const DType dtype = GetParam();
   const auto backend = test::make_backend(2);
@@ -464,7 +463,7 @@ TEST_P(DimensionScores, AreThoseOfTheTransposedKeys) {
   }
 }
 
-// Columns from a later slot on are those of the whole.
+// Columns from a later slot on equal those of the whole set.
 TEST_P(DimensionScores, ColumnsMayBeginWithAnySlot) {
   const DType dtype = GetParam();
   constexpr int kWidth = 40, kSlots = 150;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Rows of KV sets, whatever memory they are in.
+// Rows of KV sets in any memory.
 
 #include <algorithm>
 #include <cstddef>

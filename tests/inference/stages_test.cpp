@@ -1,5 +1,5 @@
-// A model whose layers are spread over several backends computes what it computes on one, each
-// backend in its own memory.
+// A model whose layers are distributed over several backends has the same results as on one, with
+// each backend in its own memory.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "guarded_backend.h"
 #include "inference/engine/memory_estimate.h"
 #include "inference/engine/sampler.h"
-#include "made_up_policies.h"
+#include "test_policies.h"
 #include "tests/message_of.h"
 #include "tests/parameter_name.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using namespace test;
 
-/// The heaviest stage of the best cut, found by trying all.
+/// The largest stage of the best division, found by trying all.
 std::int64_t lightest(std::span<const std::int64_t> weights, std::size_t count) {
   if (count == 1) return std::accumulate(weights.begin(), weights.end(), std::int64_t{0});
   std::int64_t best = INT64_MAX, first = 0;
@@ -78,7 +78,7 @@ Checkpoint checkpoint_of(const std::string& name) {
   return out;
 }
 
-/// A model over `stages` backends that watch their memory.
+/// A model over `stages` backends that check accesses to their memory.
 struct Pipeline {
   Pipeline(const std::string& name, std::size_t stages, Engine::Options options = {})
       : territories(std::make_shared<Territories>()),
@@ -109,7 +109,7 @@ struct Pipeline {
 /// Tokens of a prompt: more than a page.
 const int kPrompt = is_emulated() ? 70 : 150;
 
-/// Everything that sequences show: logits, greedy tokens, what is cached, what it has cost.
+/// All observable results of sequences: logits, greedy tokens, cached data, counters.
 struct StagesTrace {
   std::vector<Logits> logits;
   std::vector<int> tokens;
@@ -139,7 +139,7 @@ void expect_equal(const StagesTrace& a, const StagesTrace& b) {
   EXPECT_EQ(a.counters, b.counters);
 }
 
-/// The policies of the cast, and those that ask for what else the statistics have.
+/// The policies of cast(), and policies that use the other statistics.
 std::vector<Policies> everyone() {
   std::vector<Policies> out = cast();
   out.push_back(evicting<KeepByColumns>(25));
@@ -153,7 +153,7 @@ std::vector<Sequence> sequences_of(const Engine& engine, std::vector<Policies> p
   return out;
 }
 
-/// Feeds each sequence the best token of its last logits, all in one batch, `steps` times.
+/// Feeds each sequence the greedy token of its last logits, all in one batch, `steps` times.
 void answer(Engine& engine, std::vector<Sequence>& sequences, int steps, StagesTrace& trace) {
   for (int step = 0; step < steps; ++step) {
     const std::vector<int> next(trace.tokens.end() - static_cast<std::ptrdiff_t>(sequences.size()),
@@ -177,7 +177,7 @@ StagesTrace two_turns(Engine& engine) {
     std::vector<std::vector<int>> tokens;
     std::vector<Pass> passes;
     for (std::size_t i = 0; i < sequences.size(); ++i)
-      tokens.push_back(made_up_tokens((turn == 0 ? kPrompt : 20) + static_cast<int>(i), i + 1));
+      tokens.push_back(synthetic_tokens((turn == 0 ? kPrompt : 20) + static_cast<int>(i), i + 1));
     for (std::size_t i = 0; i < sequences.size(); ++i)
       passes.push_back({.sequence = &sequences[i], .tokens = tokens[i], .prompt_end = true});
     trace.add(engine.prefill(passes));
@@ -193,7 +193,7 @@ StagesTrace forks(Engine& engine) {
   std::vector<Sequence*> pointers;
   for (Sequence& s : sequences) pointers.push_back(&s);
   Conversation prefix(engine, {}, 40, true);
-  const Logits last = prefix.turn_with_forks(made_up_tokens(kPrompt, 1), pointers);
+  const Logits last = prefix.turn_with_forks(synthetic_tokens(kPrompt, 1), pointers);
   trace.add(std::vector(sequences.size(), last));
   answer(engine, sequences, 2, trace);
   for (const Sequence& s : sequences) trace.add(s);
@@ -204,7 +204,7 @@ StagesTrace forks(Engine& engine) {
 StagesTrace filled(Engine& engine) {
   StagesTrace trace;
   std::vector<Sequence> sequences = sequences_of(engine, everyone());
-  for (Sequence& s : sequences) engine.fill_random_kv(s, made_up_tokens(kPrompt, 1), {}, 7);
+  for (Sequence& s : sequences) engine.fill_random_kv(s, synthetic_tokens(kPrompt, 1), {}, 7);
   trace.tokens.assign(sequences.size(), 9);
   answer(engine, sequences, 2, trace);
   for (const Sequence& s : sequences) trace.add(s);
@@ -213,8 +213,8 @@ StagesTrace filled(Engine& engine) {
 
 class StagesOf : public testing::TestWithParam<std::string> {
  protected:
-  /// `run` on one backend, on two and on three; emulated on one and on two, or of five layers on
-  /// three.
+  /// Calls `run` on one backend, on two and on three; with emulation on one and on two, or with
+  /// five layers on three.
   template <typename Run>
   void expect_the_same(const Run& run, Engine::Options options = {}) const {
     Pipeline whole(GetParam(), 1, options);
@@ -268,7 +268,7 @@ TEST_P(StagesOf, HoldOnlyTheirLayers) {
 
     for (bool pre_rope_keys : {false, true}) {
       Conversation c(p.engine, {}, 0, pre_rope_keys);
-      c.turn(made_up_tokens(100, 1));
+      c.turn(synthetic_tokens(100, 1));
       for (int l = 0; l < p.model.config().layers; ++l) {
         for (const KvHeadCache& set : c.sequence.sets(l)) {
           EXPECT_EQ(set.layout().pre_rope_keys, pre_rope_keys);
@@ -296,9 +296,10 @@ TEST(Stages, HaveABackendEachInTheEngine) {
   EXPECT_THROW(Engine(p.model, *p.backends[0], {}), Error);
 }
 
-// The limit is of all stages: what fits as one does not as two, whose activations come twice.
+// The limit applies to all stages: a prompt that fits on one stage does not fit on two, which need
+// activations twice.
 TEST(Stages, CountAgainstTheMemoryLimit) {
-  const std::vector<int> prompt = made_up_tokens(100, 1);
+  const std::vector<int> prompt = synthetic_tokens(100, 1);
   Pipeline one("untied", 1), two("untied", 2);
   const PassSize size{.rows = 100, .sequences = 1, .total_context = 100, .longest_context = 100};
   const ModelConfig& c = one.model.config();

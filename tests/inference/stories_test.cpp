@@ -1,4 +1,4 @@
-// A real trained model against its double-precision reference: stories260K.
+// A real trained model, stories260K, compared with its double-precision reference.
 
 #include <gtest/gtest.h>
 

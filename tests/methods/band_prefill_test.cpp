@@ -1,4 +1,4 @@
-// A-shape and tri-shape, against their masks written out.
+// A-shape and tri-shape, compared with explicit masks.
 
 #include "prefill_reference.h"
 
@@ -57,8 +57,8 @@ TEST(AShape, LayersAndLaterTurnsCanBeDense) {
   EXPECT_EQ(plan("a-shape:followup=dense", first).size(), 1u);
 }
 
-// Rows of earlier turns would come out the same, so that a prompt may go on from their cache; the
-// dense rows of a tri-shape would not.
+// Rows of earlier turns would be computed identically, so a prompt can continue from their cache;
+// this does not hold for the dense rows of a tri-shape.
 TEST(BandPrefill, ContinuesOnlyIfEarlierRowsAreKept) {
   const auto continues = [](const std::string& spec) {
     return Method::parse(spec).make().prefill->reuses_cached_prompt();

@@ -1,4 +1,4 @@
-// FlexPrefill and CritiPrefill against plain references.
+// FlexPrefill and CritiPrefill, compared with plain references.
 
 #include <numeric>
 
@@ -72,8 +72,8 @@ struct FlexSettings {
   int min_budget;
 };
 
-/// FlexPrefill for one head: the blocks of the grid that begins at `begin` (0, or below it where
-/// the pass begins off the grid).
+/// FlexPrefill for one head: the blocks of the grid that begins at `begin` (0, or below 0 if the
+/// pass does not begin on the grid).
 std::set<std::pair<int, int>> reference_blocks(Layer& layer, int h, const FlexSettings& s, int bs,
                                                bool& query_aware) {
   const int n = layer.n, a = n - layer.rows, begin = -((bs - a % bs) % bs);
@@ -181,8 +181,8 @@ struct CritiSettings {
   int segment, block, budget, threshold;
 };
 
-/// CritiPrefill for one layer and one KV head; `before` are the scores of the layer before, if they
-/// are to be fused, and becomes this layer's.
+/// CritiPrefill for one layer and one KV head; `before` are the scores of the previous layer, if
+/// they are to be fused, and becomes this layer's scores.
 std::vector<std::set<int>> reference_segments(const Layer& layer, int set, const CritiSettings& s,
                                               std::vector<Doubles>& before, bool fuse) {
   const int n = layer.n, a = n - layer.rows, g = layer.shape.group(), d = layer.shape.head_dim;
@@ -216,7 +216,7 @@ std::vector<std::set<int>> reference_segments(const Layer& layer, int set, const
     std::set<int> chosen;
     const bool sparse = from >= s.threshold && to < n;
     for (int b : best(scores, sparse ? s.budget / s.block : blocks)) chosen.insert(b);
-    for (int b = blocks; b <= (n - 1 + lead) / s.block; ++b) chosen.insert(b);  // causality cuts
+    for (int b = blocks; b <= (n - 1 + lead) / s.block; ++b) chosen.insert(b);  // causal limit
     out.push_back(chosen);
     all.push_back(scores);
   }
@@ -250,7 +250,7 @@ TEST(CritiPrefill, EqualsItsMaskInEveryLayer) {
   }
 }
 
-// A budget of everything is full attention; the last segment always is.
+// A budget of all blocks is full attention; the last segment is always dense.
 TEST(CritiPrefill, BudgetsOfEverythingAreFullAttention) {
   Layer layer(1, 2, 32, 700, 700, 4);
   for (const HeadPattern& p : plan("critiprefill:budget=704,threshold=0,segment=64", layer, 1))

@@ -1,4 +1,4 @@
-// Budgets that the layers share, and the compensated ones of PQCache's baselines.
+// Budgets that layers share, and the compensated budgets of PQCache's baselines.
 
 #include "methods/parts/budget_parameters.h"
 
@@ -19,7 +19,7 @@ namespace {
 using namespace test;
 using LayerSizes = std::vector<int>;
 
-/// Tokens that each of the test layer's four layers keeps in its first set.
+/// Number of tokens that each of the test layer's four layers keeps in its first set.
 LayerSizes sizes(const std::string& spec, Layer& layer) {
   LayerSizes out;
   const Policies p = Method::parse(spec).make();
@@ -30,8 +30,8 @@ LayerSizes sizes(const std::string& spec, Layer& layer) {
   return out;
 }
 
-// What every layer keeps (window, sinks, recent tokens) stays; the rest follows the weights.
-// (Keyformer's budget and recent tokens count the next step's own.)
+// The tokens that every layer keeps (window, sinks, recent tokens) stay; the rest follows the
+// weights. (Keyformer's budget and recent tokens include the next step's token.)
 TEST(LayerBudgets, EveryEvictionMethodTakesThem) {
   Layer layer(2, 2, 16, 200, 200, 3);
   std::vector<int> tokens(200, 0);
@@ -56,8 +56,8 @@ TEST(LayerBudgets, EveryEvictionMethodTakesThem) {
   }
 }
 
-// What a method always keeps or reads must leave room in a budget of so many tokens.  How many a
-// share is depends on the prompt.
+// The tokens that a method always keeps or reads must fit into a budget in tokens.  The size of a
+// ratio budget depends on the prompt.
 TEST(Budgets, AreRejectedIfAlwaysReadTokensFillThem) {
   const auto message = [](const std::string& spec) {
     return message_of([&] { Method::parse(spec); });
@@ -97,7 +97,7 @@ TEST(Budgets, AreRejectedIfAlwaysReadTokensFillThem) {
     EXPECT_EQ(message(share), "no error") << share;
 }
 
-// The pyramid is one rule, whoever scores the tokens.
+// The pyramid is the same rule for every scorer.
 TEST(LayerBudgets, APyramidOfSnapKvIsPyramidKv) {
   for (int n : {40, 100, 700}) {
     Layer layer(2, 2, 16, n, n, 3);
@@ -117,8 +117,8 @@ TEST(LayerBudgets, APyramidOfSnapKvIsPyramidKv) {
   }
 }
 
-/// What each of 32 layers keeps of what it holds (of what the first holds, if all are alike), of a
-/// dialogue of `prompt` tokens so far.
+/// The tokens kept in each of 32 layers, out of `held` tokens per layer (of the first layer, if all
+/// are alike), for a dialogue of `prompt` tokens so far.
 LayerSizes sizes_of_32(const std::string& spec, const LayerSizes& held, int prompt) {
   LayerSizes out;
   const Policies p = Method::parse(spec).make();
@@ -133,8 +133,8 @@ LayerSizes sizes_of_32(const std::string& spec, const LayerSizes& held, int prom
   return out;
 }
 
-// The corrections' first: 8000 tokens, then 100 a turn, under recompress.  What a layer holds has
-// no say in its share, and the mean stays the budget.
+// First example of the corrections: 8000 tokens, then 100 per turn, under recompress.  A layer's
+// share does not depend on the tokens it holds, and the mean stays the budget.
 TEST(LayerBudgets, LaterTurnsDoNotFlattenThePyramid) {
   for (const char* spec : {"pyramidkv:budget=128,window=8", "ada-pyramidkv:budget=128,window=8",
                            "h2o:budget=128,recent=8,layers=pyramid"}) {
@@ -149,8 +149,8 @@ TEST(LayerBudgets, LaterTurnsDoNotFlattenThePyramid) {
   }
 }
 
-// And its other: 20% of 1000 tokens are 200; 100 tokens later they are 220 of the 300 that are
-// there, not 60; a layer that holds less keeps what it has.
+// Second example: 20% of 1000 tokens are 200; 100 tokens later they are 220 of the 300 cached
+// tokens, not 60; a layer that holds fewer tokens keeps them all.
 TEST(LayerBudgets, SharesAreOfTheDialogue) {
   const std::vector<int> tokens(1100, 0);
   for (const char* spec :
@@ -169,10 +169,10 @@ TEST(LayerBudgets, SharesAreOfTheDialogue) {
   Layer layer(2, 2, 16, 300, 300, 3);
   layer.prompt_tokens = 1100;
   const LayerSizes shares = sizes("snapkv:budget=0.2,window=20,layers=4/3/2/1", layer);
-  EXPECT_EQ(shares, (LayerSizes{300, 260, 180, 100}));  // 340, had the first layer so many
+  EXPECT_EQ(shares, (LayerSizes{300, 260, 180, 100}));  // 340 if the first layer had so many
 }
 
-// Section 13: Ada-KV's pyramid is one for short prompts, too, where KVCache-Factory's is not.
+// Section 13: Ada-KV's pyramid also applies to short prompts, unlike that of KVCache-Factory.
 TEST(LayerBudgets, AdaKvsPyramidHasNoShortPrompts) {
   const LayerSizes held(32, 1500);
   const std::string tail = ":budget=1024,window=32,pyr_exact=false";
@@ -182,7 +182,7 @@ TEST(LayerBudgets, AdaKvsPyramidHasNoShortPrompts) {
   EXPECT_EQ(sizes_of_32("pyramidkv" + tail, held, 1500), LayerSizes(32, 1024));
 }
 
-// A prompt that the budget holds is kept whole by every layer.
+// Every layer keeps a prompt that fits into the budget as a whole.
 TEST(LayerBudgets, PromptsThatFitAreKept) {
   Layer layer(2, 2, 16, 60, 60, 3);
   const std::vector<int> tokens(60, 0);
@@ -206,7 +206,7 @@ TEST(LayerBudgets, ErrorsNameTheMistake) {
   };
   EXPECT_EQ(message("snapkv:budget=40,layers=3/2/1"),
             "snapkv: layers: found 3 numbers, expected the model's 4");
-  EXPECT_EQ(message("h2o:layers=1/1/1/1/1"),  // also where the budget holds everything
+  EXPECT_EQ(message("h2o:layers=1/1/1/1/1"),  // also if the budget covers everything
             "h2o: layers: found 5 numbers, expected the model's 4");
   EXPECT_NE(message("chunkkv:layers=pyramid,reuse=2").find("expected layers=equal"),
             std::string::npos);
@@ -233,7 +233,7 @@ TEST(Compensation, WorkedExamples) {
   EXPECT_EQ(tokens(1. / 10, 1. / 64, Compensation::kAll), 1078 + 498);
 }
 
-// H2O(C) as PQCache's code lays it out: 32 sinks, and as many heavy hitters as recent tokens.
+// H2O(C) as in PQCache's code: 32 sinks, and as many heavy hitters as recent tokens.
 TEST(Compensation, SinksOfH2o) {
   const auto tokens = [](Budget mean, double e) {
     using Compensation = LayerBudget::Compensation;
@@ -254,7 +254,7 @@ TEST(Compensation, SinksOfH2o) {
   EXPECT_EQ(tokens({false, 100}, 1. / 128), 139);
 }
 
-// The three methods that PQCache compensates, windows and recent tokens inside B_C.
+// The three methods that PQCache compensates, with windows and recent tokens within B_C.
 TEST(Compensation, MethodsKeepTheirCompensatedBudget) {
   Layer layer(1, 2, 16, 1000, 1000, 3);
   for (const char* method : {"snapkv", "h2o"}) {

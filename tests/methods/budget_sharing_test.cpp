@@ -56,7 +56,8 @@ TEST(WeightedBudgets, FollowTheWeightsAndSumToTheMean) {
   EXPECT_EQ(weighted_budgets(weights, 10, 100), (Sizes{16, 12, 8, 4}));
   EXPECT_EQ(weighted_budgets(thirds, 7, 100), (Sizes{7, 7, 7}));
   EXPECT_EQ(weighted_budgets(most, 10, 100), (Sizes{27, 3, 0}));
-  EXPECT_EQ(weighted_budgets(most, 10, 15), (Sizes{15, 9, 6}));  // what is above the cap goes round
+  EXPECT_EQ(weighted_budgets(most, 10, 15),
+            (Sizes{15, 9, 6}));  // the excess over the cap is redistributed
 }
 
 // B* = [2, 4], base = 3, a = 0.2.
@@ -88,7 +89,7 @@ TEST(Apportion, TiesGoToTheLowerIndexAndCapsHold) {
   EXPECT_EQ(apportion(targets, Sizes{9, 9, 9, 9}, 5), (Sizes{2, 3, 0, 0}));
   EXPECT_EQ(apportion(targets, Sizes{1, 2, 9, 9}, 5), (Sizes{1, 2, 1, 1}));
   EXPECT_EQ(apportion(targets, Sizes{1, 2, 1, 0}, 5), (Sizes{1, 2, 1, 0}));
-  // A remainder that is equal but for rounding is equal.
+  // A remainder that is equal except for rounding counts as equal.
   const std::vector<double> tenths = {0.1 + 0.2, 0.3, 0.4};
   EXPECT_EQ(apportion(tenths, Sizes{1, 1, 1}, 2), (Sizes{1, 0, 1}));
 }

@@ -20,7 +20,7 @@ using Ints = std::vector<std::int32_t>;
 
 constexpr int kSets = 2, kGroup = 3, kDim = 16, kSinks = 16, kLayer = 2;
 
-/// A layer whose tokens come bit by bit: a prompt, then steps.
+/// A layer that receives its tokens in parts: a prompt, then steps.
 struct Steps : test::Layer {
   explicit Steps(int n) : test::Layer(kSets, kGroup, kDim, n, 1, 5), all(sets) {}
 
@@ -65,7 +65,7 @@ double cosine(std::span<const double> a, std::span<const double> b) {
   return dot(a, b) / std::sqrt(dot(a, a) * dot(b, b));
 }
 
-/// Clusters of slots [begin, end), as the paper's section III-B says, in double precision.
+/// Clusters of slots [begin, end), as in the paper's section III-B, in double precision.
 std::vector<Cluster> clusters_of(const Steps& layer, int set, int begin, int end, int count,
                                  int iterations) {
   Random random = Random::from(
@@ -140,7 +140,8 @@ TEST(ClusterKv, ReadsTheClustersOfAPlainReference) {
   }
 }
 
-// As many clusters as keys, no two of which have one direction: exact top-k of each query head.
+// As many clusters as keys, with a different direction for each key: exact top-k of each query
+// head.
 TEST(ClusterKv, EqualsTopKWhereEachTokenIsACluster) {
   constexpr int n = 301, kChosen = 48;
   Steps layer(n);
@@ -159,7 +160,7 @@ TEST(ClusterKv, EqualsTopKWhereEachTokenIsACluster) {
 
 // Clusters of 3, 4 and 5 tokens in the order of their scores, 5 of which are read.
 TEST(ClusterKv, CutsTheLastCluster) {
-  const Ints kinds = {2, 1, 0, 2, 1, 2, 0, 1, 2, 0, 2, 1};  // of the tokens behind the sinks
+  const Ints kinds = {2, 1, 0, 2, 1, 2, 0, 1, 2, 0, 2, 1};  // of the tokens after the sinks
   const int n = kSinks + static_cast<int>(kinds.size()) + 1;
   Steps layer(n);
   for (KvHeadCache& set : layer.all) {
@@ -218,8 +219,8 @@ TEST(ClusterKv, EachTokenIsInOneCluster) {
   EXPECT_EQ(slots, want);
 }
 
-// Tokens of an answer are read until so many are together; then they are clusters like others.  A
-// later turn clusters all that is new as one batch.
+// Tokens of an answer are read until a group is complete; then they are clustered like the others.
+// A later turn clusters all new tokens as one batch.
 TEST(ClusterKv, ClustersAnswersAndLaterTurns) {
   constexpr int kPrompt = 400, kWindow = 6, kSteps = 20, kSecond = 560, kChosen = 34;
   Steps layer(kSecond + 3);
@@ -257,7 +258,7 @@ TEST(ClusterKv, ClustersAnswersAndLaterTurns) {
     if (step == 10) fork = p.selection->clone();
   }
   EXPECT_EQ(clustered, kPrompt + 18);
-  // What the original clustered meanwhile is not the fork's.
+  // Tokens that the original clustered after the fork do not belong to the fork.
   check(fork->select(layer.at(kPrompt + kSteps, kSteps)), all, clustered, kPrompt + kSteps);
 
   for (int s = 0; s < kSets; ++s)
@@ -265,7 +266,7 @@ TEST(ClusterKv, ClustersAnswersAndLaterTurns) {
            clusters_of(layer, s, kPrompt, kSecond, 2, 20));  // ceil(160 / 80)
   p.selection->after_prefill(layer.at(kSecond, 0));
   check(p.selection->select(layer.at(kSecond + 1, 1)), prompt, kSecond, kSecond + 1);
-  // A sequence that meets the dialogue now clusters it as one.
+  // A sequence that starts from the complete dialogue clusters it as one batch.
   Policies other = Method::parse("clusterkv:budget=50,window=6,window_clusters=2").make();
   layer.memo = {};
   other.selection->after_prefill(layer.at(kSecond, 0));
@@ -292,7 +293,7 @@ TEST(ClusterKv, SelectsInALongAnswerAfterAShortPrompt) {
   for (int step = 1; step <= kSteps; ++step) {
     const int n = kPrompt + step;
     LayerView view = layer.at(n, step);
-    view.memo = nullptr;  // as in the engine's steps
+    view.memo = nullptr;  // as in the steps of the engine
     if (n - 1 - clustered == kWindow) {
       for (int s = 0; s < kSets; ++s)
         append(clusters[static_cast<std::size_t>(s)],
@@ -318,7 +319,7 @@ TEST(ClusterKv, SelectsInALongAnswerAfterAShortPrompt) {
   }
 }
 
-// The same through the engine, whose steps share nothing: one policy, forks of it, both placements.
+// The same with the engine, whose steps share nothing: one policy, its forks, both placements.
 TEST(ClusterKv, ForksOfAShortPromptSelectAlike) {
   test::Machine machine("llama3");
   const int steps = test::is_emulated() ? 6 : 40;
@@ -326,10 +327,10 @@ TEST(ClusterKv, ForksOfAShortPromptSelectAlike) {
       "clusterkv:budget=40,sinks=2,cluster_tokens=8,dense_layers=0,window=4,placement=";
   test::Conversation host(machine.engine, Method::parse(spec + "host").make()),
       device(machine.engine, Method::parse(spec + "device").make());
-  const std::vector<int> prompt = test::made_up_tokens(38, 1);
+  const std::vector<int> prompt = test::synthetic_tokens(38, 1);
   EXPECT_EQ(host.turn(prompt), device.turn(prompt));
   test::Conversation fork = device.fork();
-  for (const int token : test::made_up_tokens(steps, 2)) {
+  for (const int token : test::synthetic_tokens(steps, 2)) {
     const test::Logits want = device.answer(token);
     EXPECT_EQ(host.answer(token), want);
     EXPECT_EQ(fork.answer(token), want);
@@ -341,8 +342,8 @@ TEST(ClusterKv, ForksOfAShortPromptSelectAlike) {
 
 /// An answer's logits.
 std::vector<test::Logits> answer_of(test::Conversation& c, int prompt, int steps) {
-  std::vector<test::Logits> out = {c.turn(test::made_up_tokens(prompt, 1))};
-  for (const int token : test::made_up_tokens(steps, 2)) out.push_back(c.answer(token));
+  std::vector<test::Logits> out = {c.turn(test::synthetic_tokens(prompt, 1))};
+  for (const int token : test::synthetic_tokens(steps, 2)) out.push_back(c.answer(token));
   return out;
 }
 
@@ -382,7 +383,7 @@ TEST(ClusterKv, WorkingSetsFetchTokensThatThePreviousStepDidNotRead) {
   }
 }
 
-// An answer that is never clustered has its tokens on the device, however many they are.
+// An answer that is never clustered has all its tokens on the device.
 TEST(ClusterKv, AnswersGrowOnTheDevice) {
   if (test::is_emulated()) GTEST_SKIP() << "long";
   test::Machine machine("qwen2");

@@ -1,4 +1,4 @@
-// Codecs of the cache: what is stored, what is read back, and how many bytes that takes.
+// Codecs of the cache: stored bytes, decoded values, and sizes.
 
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ bool rebuilds_keys(const Policies& policies) {
   return capability<KeyRebuilder>(policies.selection.get()) != nullptr;
 }
 
-/// Every method that composes with a codec and has none, in small settings.
+/// Every method without a codec that can be combined with one, with small settings.
 std::vector<Method> other_methods() {
   std::vector<Method> out;
   for (const MethodInfo& info : all_methods()) {
@@ -213,10 +213,10 @@ class Codec : public testing::Test {
     double attended, kept;
     bool operator==(const Run&) const = default;
   };
-  /// Two turns with answers, of which the second is given twice.
+  /// Two turns with answers; the second answer is computed twice.
   static Run run(Engine& engine, Policies policies) {
-    const std::vector<int> prompt = made_up_tokens(200, 1), answer = made_up_tokens(12, 2),
-                           question = made_up_tokens(40, 3);
+    const std::vector<int> prompt = synthetic_tokens(200, 1), answer = synthetic_tokens(12, 2),
+                           question = synthetic_tokens(40, 3);
     const bool evicts = policies.eviction != nullptr, selects = policies.selection != nullptr;
     Conversation c(engine, std::move(policies));
     Run out{logits_of(c, prompt, answer), 0, 0};
@@ -263,7 +263,7 @@ TEST_F(Codec, OfTheSameElementsChangesNoMethod) {
   }
 }
 
-// A codec that rounds to bfloat16 gives what a cache of bfloat16 gives, whatever reads it: rows of
+// A codec that rounds to bfloat16 has the results of a cache in bfloat16 for all readers: rows of
 // the same pass, of later chunks, steps, statistics, indices and shifted positions.
 TEST_F(Codec, IsReadByAllThatReadTheCache) {
   for (const Method& method : other_methods()) {
@@ -287,7 +287,7 @@ TEST_F(Codec, DoesNotDependOnChunksForksAndBatches) {
 
 TEST_F(Codec, EncodesAHistoryWithoutIt) {
   Machine& m = machine();
-  const std::vector<int> before = made_up_tokens(100, 1), turn = made_up_tokens(50, 2);
+  const std::vector<int> before = synthetic_tokens(100, 1), turn = synthetic_tokens(50, 2);
   Sequence history = m.engine.make_sequence({});
   const Pass pass{.sequence = &history, .tokens = before};
   m.engine.prefill({&pass, 1});
@@ -310,7 +310,7 @@ TEST_F(Codec, EncodesAHistoryWithoutIt) {
 TEST_F(Codec, StoresEncodedBytes) {
   Machine& m = machine();
   const ModelShape& shape = m.engine.shape();
-  const std::vector<int> prompt = made_up_tokens(150, 1);
+  const std::vector<int> prompt = synthetic_tokens(150, 1);
   const auto row = static_cast<std::size_t>(shape.head_dim) + 4;
   const auto bytes = [&](std::size_t tokens, std::size_t rows) {
     return tokens * rows * row * static_cast<std::size_t>(shape.layers * shape.kv_heads);
@@ -332,10 +332,10 @@ TEST_F(Codec, StoresEncodedBytes) {
   EXPECT_EQ(shifted.sequence.kv_bytes(), bytes(40, 3));
 }
 
-// The decoded copies of a layer are scratch memory, which is estimated before a pass.
+// The decoded copies of a layer are in scratch memory, which is estimated before a pass.
 TEST_F(Codec, CountsDecodedCopiesAsWorkspace) {
   Machine m("llama3");
-  const std::vector<int> prompt = made_up_tokens(640, 1);
+  const std::vector<int> prompt = synthetic_tokens(640, 1);
   const auto workspace = [&](const char* spec) {
     m.engine.memory().release_workspace();
     Conversation c(m.engine, Method::parse(spec).make());
@@ -362,7 +362,7 @@ TEST_F(Codec, CountsDecodedCopiesAsWorkspace) {
 }
 
 TEST_F(Codec, FitsWhereFullPrecisionIsRefused) {
-  const std::vector<int> prompt = made_up_tokens(1900, 1);
+  const std::vector<int> prompt = synthetic_tokens(1900, 1);
   Machine& m = machine();
   const auto fits = [&](const char* spec, Engine::Options options) {
     Engine engine(m.model, *m.backend, options);
@@ -398,7 +398,7 @@ TEST_F(Codec, FitsWhereFullPrecisionIsRefused) {
 // The same tokens cross the link, as encoded bytes.
 TEST_F(Codec, TransfersEncodedBytes) {
   Machine& m = machine();
-  const std::vector<int> prompt = made_up_tokens(150, 1), question = made_up_tokens(30, 2);
+  const std::vector<int> prompt = synthetic_tokens(150, 1), question = synthetic_tokens(30, 2);
   const auto moved = [&](const std::string& spec) {
     Conversation c(m.engine, Method::parse(spec).make());
     c.turn(prompt);
@@ -456,7 +456,7 @@ TEST(CodecRefusals, OfForksWithOtherRows) {
   Machine machine("llama3", make_cpu_backend(1));
   Conversation prefix(machine.engine, Policies{});
   Sequence fork = machine.engine.make_sequence(Method::parse("int8").make());
-  const std::vector<int> prompt = made_up_tokens(10, 1);
+  const std::vector<int> prompt = synthetic_tokens(10, 1);
   EXPECT_NE(message_of([&] { prefix.turn_with_forks(prompt, {&fork}); }).find("other encoded rows"),
             std::string::npos);
 }

@@ -17,7 +17,7 @@ using namespace test;
 
 enum class Size { kSmall, kOff };
 
-/// A method in settings under which it is felt on 200 tokens, or switched off.
+/// A method with settings that have an effect on 200 tokens, or switched off.
 std::string spec(const MethodInfo& info, Size size) {
   Values values = small_values(info);
   for (const ParameterInfo& p : info.parameters) {
@@ -60,7 +60,7 @@ class Composition : public testing::Test {
 
   std::vector<const MethodInfo*> prefills_, caches_;
   Machine machine_{"llama3"};
-  const std::vector<int> prompt_ = made_up_tokens(200, 1), answer_ = made_up_tokens(6, 2);
+  const std::vector<int> prompt_ = synthetic_tokens(200, 1), answer_ = synthetic_tokens(6, 2);
 };
 
 TEST_F(Composition, EveryPairWithFullBudgetsEqualsFullAttention) {
@@ -74,8 +74,8 @@ TEST_F(Composition, EveryPairWithFullBudgetsEqualsFullAttention) {
   }
 }
 
-// In a pair each half does what it does alone: the prefill under a cache that keeps everything, and
-// the size of the cache under a sparse prefill.
+// In a pair each half has the same effect as alone: the prefill with a cache that keeps everything,
+// and the cache size with a sparse prefill.
 TEST_F(Composition, EveryPairKeepsBothHalves) {
   std::map<std::string, double> alone;
   for (const MethodInfo* b : caches_)

@@ -16,7 +16,8 @@ void require(bool holds, fmt::format_string<Args...> message, Args&&... args) {
   if (!holds) throw runtime_error(message, std::forward<Args>(args)...);
 }
 
-/// Equal bits, on backends that promise them for any split into passes; else nearly equal.
+/// Bit-identical, on backends that guarantee this for any split into passes; otherwise nearly
+/// equal.
 bool agree(const Machine& machine, const Logits& a, const Logits& b) {
   return machine.backend->rows_are_independent() ? a == b : test::distance(a, b) <= 1e-4;
 }
@@ -37,7 +38,7 @@ Policies dense_part(const Candidate& candidate) {
   return out;
 }
 
-/// Continues from a shared prefix as `want` does after its prompt.
+/// Continues from a shared prefix in the same way as `want` after its prompt.
 void require_continues(Machine& machine, Conversation& rest, std::span<const int> answer,
                        const std::vector<Logits>& want) {
   for (std::size_t i = 0; i < answer.size(); ++i)
@@ -182,7 +183,8 @@ void ConformanceChecks::is_deterministic(const Candidate& candidate) {
   require(agree(chunks, run(chunks), want), "in chunks of 37 rows: found other logits");
 }
 
-// The earlier turn's shared prefix, and the rest.  A sparse prefill plans each part by itself.
+// The shared prefix of the earlier turn, and the rest.  A sparse prefill plans each part
+// separately.
 void ConformanceChecks::split_prefills_agree(const Candidate& candidate) {
   if (candidate.make().has_sparse_prefill()) return;
   Machine& machine = machine_of("llama3");
@@ -241,7 +243,7 @@ void ConformanceChecks::batches_change_nothing(const Candidate& candidate) {
   std::vector<std::vector<Logits>> want;
   std::vector<std::vector<int>> prompts;
   for (std::size_t i = 0; i < count; ++i) {
-    prompts.push_back(made_up_tokens(shortest + longer * static_cast<int>(i), i));
+    prompts.push_back(synthetic_tokens(shortest + longer * static_cast<int>(i), i));
     want.push_back(
         logits_of(machine.engine, candidate.make(), prompts[i], std::span(answer_).first(steps)));
     talks.emplace_back(machine.engine, candidate.make());
@@ -344,7 +346,7 @@ void ConformanceChecks::steps_extend_the_index(const Candidate& candidate) {
 }
 
 void ConformanceChecks::keeps_to_device_memory(const Candidate& candidate) {
-  if (is_emulated()) return;           // that backend refuses them itself
+  if (is_emulated()) return;           // the backend refuses them itself
   if (candidate.make().codec) return;  // refused: the host encodes and decodes rows
   for (const bool host : {false, true}) {
     std::vector<std::vector<Logits>> runs;

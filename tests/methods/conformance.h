@@ -75,9 +75,9 @@ class ConformanceChecks {
  private:
   Machine& guarded_machine();
 
-  const std::vector<int> prompt_ = made_up_tokens(is_emulated() ? 80 : 200, 1),
-                         answer_ = made_up_tokens(is_emulated() ? 3 : 24, 2),
-                         question_ = made_up_tokens(40, 3);
+  const std::vector<int> prompt_ = synthetic_tokens(is_emulated() ? 80 : 200, 1),
+                         answer_ = synthetic_tokens(is_emulated() ? 3 : 24, 2),
+                         question_ = synthetic_tokens(40, 3);
   std::map<std::tuple<std::string, int, int>, Machine> machines_;
   std::unique_ptr<Machine> guarded_;
   std::map<std::pair<std::string, std::string>, std::vector<Logits>> alone_;

@@ -1,10 +1,10 @@
-// The checks that every method has to pass find the errors that authors of a selection make.
+// The checks for every method detect typical errors of a selection policy.
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "tests/inference/made_up_policies.h"
+#include "tests/inference/test_policies.h"
 #include "tests/methods/block_top_k.h"
 #include "tests/methods/conformance.h"
 
@@ -21,7 +21,7 @@ Candidate block_top_k(Fault fault) {
           }};
 }
 
-/// What a check finds wrong with the method that has this fault.
+/// The errors that a check finds in the method with this fault.
 std::string finding(ConformanceChecks::Check check, Fault fault) {
   ConformanceChecks checks;
   return checks.finding(check, block_top_k(fault));
@@ -64,7 +64,7 @@ TEST(ConformanceChecks, RejectPinsOfTheCurrentTokenOnly) {
 }
 
 TEST(ConformanceChecks, RejectHostKeysInABackendsOperation) {
-  if (is_emulated()) {  // that backend refuses them itself
+  if (is_emulated()) {  // the backend refuses them itself
     expect_found(&ConformanceChecks::placements_agree, Fault::kGivesHostKeys,
                  "in host memory, expected device memory");
   } else {

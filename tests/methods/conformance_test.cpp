@@ -1,7 +1,7 @@
-// What every method owes, asked of every entry of the registry, in its small settings and in each
-// value of its choices and flags.  A new method is tested by being registered.  Its parameters are
-// set by name, from the tables of settings.h: a new kind of parameter needs a line there.  The
-// checks that need policies alone are those of conformance.h.
+// The requirements for every method, checked for every entry of the registry, with small settings
+// and with each value of its choices and flags.  Registering a new method is enough to test it.
+// Its parameters are set by name, from the tables of settings.h: a new kind of parameter needs a
+// line there.  Checks that need only policies are in conformance.h.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -34,10 +34,10 @@ class Conformance : public testing::TestWithParam<std::string> {
   bool has_codec() const {
     return Method::parse(std::string(info_.name)).policies().codec != nullptr;
   }
-  /// Of the logits if what is cached is all tokens: a codec rounds them (codec_test.cpp).
+  /// Tolerance of the logits if all tokens are cached: a codec rounds them (codec_test.cpp).
   double tolerance() const { return has_codec() ? 0.05 : 1e-5; }
 
-  /// The method in small settings, and once more for each other value of a choice or a flag.
+  /// The method with small settings, and once for each other value of a choice or a flag.
   std::vector<Values> variants() const {
     std::vector<Values> out = {small_values(info_)};
     if (is_emulated()) return out;
@@ -57,7 +57,7 @@ class Conformance : public testing::TestWithParam<std::string> {
     return out;
   }
 
-  /// test(method, its values) for each variant.
+  /// Calls test(method, its values) for each variant.
   template <typename Test>
   void for_each_variant(const Test& test) const {
     for (const Values& values : variants()) {
@@ -98,7 +98,7 @@ TEST_P(Conformance, CanonicalNameParsesToItself) {
   });
 }
 
-// With a budget of everything (or its sparsity off) a method is full attention.
+// With a budget of all tokens (or without its sparsity) a method is full attention.
 TEST_P(Conformance, FullBudgetEqualsFullAttention) {
   bool can_be_off = false;
   for (const ParameterInfo& p : info_.parameters) can_be_off |= find(kOff, p) != nullptr;
@@ -121,7 +121,7 @@ TEST_P(Conformance, FullBudgetEqualsFullAttention) {
   }
 }
 
-// In its small settings a method does something: the tests here are not about full attention.
+// With small settings a method has an effect: the tests here do not only test full attention.
 TEST_P(Conformance, SmallSettingsChangeTheLogits) {
   const Method method = Method::parse(spec_of(info_, small_values(info_)));
   const Policies p = method.make();
@@ -129,7 +129,7 @@ TEST_P(Conformance, SmallSettingsChangeTheLogits) {
     GTEST_SKIP() << info_.name << " decides nothing";
   Machine& machine = machine_of("llama3");
   const float first = distance(alone(machine, method), alone(machine, Method::parse("full")));
-  const auto later_turns = [&](const Method& of) {  // for methods that choose among earlier ones
+  const auto later_turns = [&](const Method& of) {  // for methods that select among earlier turns
     Conversation c(machine.engine, of.make());
     std::vector<Logits> out;
     for (int turn = 0; turn < 3; ++turn) {
@@ -144,7 +144,8 @@ TEST_P(Conformance, SmallSettingsChangeTheLogits) {
       << " tokens; add smaller settings of its parameters to kSmall of settings.h";
 }
 
-// If all values are equal, attention gives that value, whatever is kept, read or computed.
+// If all values are equal, attention returns this value, regardless of the tokens that are kept,
+// read or computed.
 TEST_P(Conformance, ConstantValuesComeOut) {
   const ConstantValues model;
   Machine machine(model.path());
@@ -186,8 +187,8 @@ TEST_P(Conformance, KeepsToDeviceMemory) {
   expect_all_pass(&ConformanceChecks::keeps_to_device_memory);
 }
 
-// Methods that do not promise it are in kIndicesOfPrompts of settings.h, and there because they
-// fail.
+// Methods that do not guarantee it are listed in kIndicesOfPrompts of settings.h, because they fail
+// the check.
 TEST_P(Conformance, StepsExtendTheIndex) {
   std::size_t promising = 0, failing = 0;
   for_each_variant([&](const Method& method, const Values& values) {
@@ -200,7 +201,7 @@ TEST_P(Conformance, StepsExtendTheIndex) {
       failing += finding.empty() ? 0 : 1;
     }
   });
-  // The emulation's answers are too short for some to fail.
+  // The emulation's answers are too short for some methods to fail.
   EXPECT_TRUE(promising == variants().size() || failing > 0 || is_emulated())
       << info_.name << ": is in kIndicesOfPrompts of settings.h and passes";
 }
@@ -222,7 +223,7 @@ TEST_P(Conformance, ShortTurns) {
   });
 }
 
-// What is kept or read is what was asked for, as a number and as a share of the prompt.
+// The number of kept or read tokens matches the budget, as a number and as a share of the prompt.
 TEST_P(Conformance, AchievesItsBudget) {
   if (!has_budget(info_)) GTEST_SKIP() << info_.name << " has no parameter \"budget\"";
   Machine& machine = machine_of("llama3");
@@ -256,16 +257,17 @@ TEST_P(Conformance, AchievesItsBudget) {
       }
       if (!policies.selection || policies.eviction) continue;
       for (int token : answer_) c.answer(token);
-      // The current token may be free, and an interval lets the set grow until the next selection.
-      // A share is one of the dialogue so far, without its sinks, which are read on top.
+      // The current token may be additional, and with an interval the set grows until the next
+      // selection. A ratio budget refers to the dialogue so far without its sinks, which are
+      // additional.
       const double interval = values.contains("n_d") ? std::stod(values["n_d"]) : 1;
-      // So are first tokens, and those on their way from a window to a block.
+      // The same holds for first tokens, and for tokens between the window and a block.
       const double on_top =
           values.contains("init") ? std::stod(values["init"]) + std::stod(values["block"]) : 0;
       double of_answer = is_share ? 0.2 * static_cast<double>(answer_.size()) : 0;
       if (values.contains("retain_generated")) of_answer = static_cast<double>(answer_.size());
       of_answer += read_on_top(values, static_cast<int>(answer_.size()));
-      // What is read of a KV head's set is the union over the heads that choose for themselves.
+      // The tokens read of a KV head's set are the union over the heads that select separately.
       const bool by_head = chooses_by_query_head(Method::parse(spec));
       const double lists = by_head ? machine.engine.shape().group() : 1;
       EXPECT_LE(c.sequence.counters.mean_attended(),
@@ -276,7 +278,7 @@ TEST_P(Conformance, AchievesItsBudget) {
   }
 }
 
-// A budget that is too small is refused with a message, or works: nothing in between.
+// A budget that is too small is refused with a message, or works.
 TEST_P(Conformance, TinyBudgetsAreRefusedOrWork) {
   if (!has_budget(info_)) GTEST_SKIP() << info_.name << " has no parameter \"budget\"";
   Machine& machine = machine_of("llama3");
@@ -297,8 +299,9 @@ TEST_P(Conformance, TinyBudgetsAreRefusedOrWork) {
   }
 }
 
-// Prompts that are shorter than every window and all that is always kept: a method refuses its
-// budget with a message, or it works, in its small settings and in its own; all of a prompt is all.
+// Prompts that are shorter than every window and than the tokens that are always kept.  A method
+// refuses its budget with a message, or it works, with small settings and with its defaults; a
+// budget of the whole prompt covers the whole prompt.
 TEST_P(Conformance, ShortPromptsAtAnyBudget) {
   Machine& machine = machine_of("llama3");
   const std::vector<std::string> budgets =

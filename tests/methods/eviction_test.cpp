@@ -1,4 +1,4 @@
-// Eviction methods against dense references and worked examples.
+// Eviction methods, compared with dense references and worked examples.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,8 @@ TEST(StreamingLlm, WorkedExample) {
   const Policies p = Method::parse("streamingllm:budget=6,sinks=2").make();
   Layer ten(1, 1, 8, 10, 10, 1);
   EXPECT_EQ(p.eviction->after_prefill(ten.view()).slots, (std::vector<Ints>{{0, 1, 6, 7, 8, 9}}));
-  // The cache now holds six tokens and the new one: slot 2 (token 6) is the oldest that is no sink.
+  // The cache now has six tokens and the new one: slot 2 (token 6) is the oldest that is not a
+  // sink.
   Layer seven(1, 1, 8, 7, 1, 1);
   EXPECT_EQ(p.eviction->after_decode(seven.view()).slots, (std::vector<Ints>{{0, 1, 3, 4, 5, 6}}));
 }
@@ -34,7 +35,7 @@ TEST(StreamingLlm, KeepsAllWithinItsBudget) {
   EXPECT_THROW(kept("streamingllm:budget=0.3", layer), Error);
 }
 
-/// SnapKV by the book: window sums, mean over the group, pooling, top-k, window on top.
+/// A reference of SnapKV: window sums, mean over the group, pooling, top-k, and the window.
 struct SnapReference {
   SnapReference(Layer& layer, int set, int heads, int budget, int window, int kernel,
                 bool max_pool) {
@@ -104,7 +105,7 @@ TEST(SnapKv, BudgetAndWindow) {
   EXPECT_THROW(Method::parse("snapkv:kernel=4"), Error);
 }
 
-// A turn shorter than the window scores with the rows that it has.
+// A turn shorter than the window computes scores from its rows only.
 TEST(SnapKv, ShortTurnScoresWithItsOwnRows) {
   Layer layer(1, 2, 16, 100, 5, 5);
   const auto got = kept("snapkv:budget=40,window=8,pool=none", layer);

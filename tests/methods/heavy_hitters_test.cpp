@@ -28,7 +28,7 @@ TEST(H2o, WorkedExample) {
   EXPECT_EQ(kept("h2o:mode=prefill,budget=3,window=2", layer)[0], (Ints{0, 3, 4}));
 }
 
-// F = [1.2, 1.7, 1.6, .4, .1]: sinks stay, whatever their mass.
+// F = [1.2, 1.7, 1.6, .4, .1]: sinks stay, regardless of their mass.
 TEST(H2o, SinksAreKept) {
   PrescribedLayer layer(
       {{{1}, {.05, .95}, {.05, .25, .7}, {.05, .25, .5, .2}, {.05, .25, .4, .2, .1}}});
@@ -40,7 +40,7 @@ TEST(H2o, SinksAreKept) {
   EXPECT_EQ(kept("h2o:budget=3,recent=2,sinks=1", layer)[0], (Ints{0, 3, 4}));
 }
 
-// Slots 1 and 2 tie but for rounding; equal logits tie exactly, and the lower slot stays.
+// Slots 1 and 2 tie except for rounding; equal logits tie exactly, and the lower slot stays.
 TEST(H2o, TiesGoToTheLowerSlot) {
   PrescribedLayer layer({kExample});
   EXPECT_TRUE(equal_by_score(kept("h2o:budget=4,recent=2", layer)[0], {0, 1, 3, 4},
@@ -94,8 +94,8 @@ TEST(H2o, EqualsTheDenseReference) {
   }
 }
 
-/// What rows [0, n - w), each over all n keys, and the last w, each over those up to its own, give
-/// to key j of query head h: in double precision, eagerly.
+/// Attention of query head h to key j, in double precision and with the complete matrix: of rows
+/// [0, n - w) over all n keys, and of the last w rows over keys up to their own position.
 std::vector<double> summed_under_a_corner(const Layer& layer, int h, int w) {
   const int n = layer.n, d = layer.shape.head_dim;
   const std::vector<float>& keys = layer.keys[static_cast<std::size_t>(h / layer.shape.group())];
@@ -154,7 +154,7 @@ TEST(H2o, UnderACornerMaskEqualsTheDenseReference) {
   }
 }
 
-// Where the window is the whole prompt, nobody sees ahead.
+// If the window is the whole prompt, no row attends to later keys.
 TEST(H2o, CornerOfTheWholePromptIsCausal) {
   Layer layer(2, 2, 64, 70, 70, 5);
   const HeadScores causal = layer.stats->column_mass().scores,
@@ -177,8 +177,8 @@ TEST(H2o, SeesLaterKeysOnlyInAWholePrompt) {
   EXPECT_THROW(stats.column_mass({.causal_rows = 8}), Error);
 }
 
-/// H2O step by step over a growing prescribed matrix, by the book: F of the kept tokens, the row
-/// renormalised over what is cached, the lowest non-recent token leaves.
+/// Reference of H2O, step by step over a growing given matrix: F of the kept tokens, the row
+/// normalised over the cached tokens; the lowest token that is not recent is evicted.
 struct DynamicReference {
   DynamicReference(const Rows& rows, int prompt, int budget, int recent) : rows(rows) {
     for (int i = 0; i < prompt; ++i) step(i, i + 1 == prompt ? budget : prompt, recent);
@@ -252,7 +252,7 @@ TEST(H2o, DecodesLikeTheReference) {
     cached = those(cached, p.eviction->after_decode(layer_over(rows, cached, 1)->view()));
     ASSERT_EQ(cached, reference.cached) << i;
   }
-  // A later turn: nothing leaves while it is prefilled, and the sums of the survivors live on.
+  // A later turn: nothing is evicted during its prefill, and the sums of the kept tokens continue.
   for (int i = 40; i < 60; ++i) {
     reference.step(i, i == 59 ? 10 : 100, 4);
     cached.push_back(i);
@@ -270,8 +270,8 @@ TEST(H2o, Budgets) {
   EXPECT_THROW(kept("h2o:budget=0.02,recent=8", layer), Error);
 }
 
-// Of n = 1000, 600 are read at every step: 180 recent ones, the current among them, and
-// 420 key tokens.  599 of them survive the prompt.
+// Of n = 1000, 600 are read at every step: 180 recent ones including the current token, and 420 key
+// tokens.  The prompt keeps 599 of them.
 TEST(Keyformer, Split) {
   Layer layer(1, 1, 64, 1000, 1000, 5);
   const Policies p = Method::parse("keyformer:t_max=64").make();
@@ -279,13 +279,14 @@ TEST(Keyformer, Split) {
   EXPECT_EQ(set.size(), 599u);
   for (int j = 821; j < 1000; ++j) EXPECT_TRUE(std::binary_search(set.begin(), set.end(), j));
   EXPECT_EQ(std::lower_bound(set.begin(), set.end(), 821) - set.begin(), 420);
-  Layer step(1, 1, 64, 600, 1, 5);  // the survivors and the current token
+  Layer step(1, 1, 64, 600, 1, 5);  // the kept tokens and the current token
   step.prompt_tokens = 1000;
   step.generated = 1;
   EXPECT_EQ(p.eviction->after_decode(step.view()).slots[0].size(), 599u);
 }
 
-// Without noise, at temperature 1, it is H2O, which counts what a step leaves.
+// Without noise, at temperature 1, it is H2O, whose budget counts the tokens that remain after a
+// step.
 TEST(Keyformer, EqualsH2oWithoutNoise) {
   Layer layer(2, 4, 64, 200, 200, 5);
   EXPECT_EQ(kept("keyformer:noise=false,budget=81,recent=21", layer),
@@ -307,7 +308,6 @@ TEST(Keyformer, TemperatureEqualsTheDenseReference) {
   for (std::size_t j = 0; j < 150; ++j) EXPECT_NEAR(got[j], want[j], 1e-4);
 }
 
-// Temperature 1 takes a shorter way, which leaves out one logarithm.
 TEST(Keyformer, RefusesAnAnswerWithoutALimit) {
   PrescribedLayer layer({kExample});
   Policies p = Method::parse("keyformer:budget=4,recent=2").make();
@@ -318,6 +318,7 @@ TEST(Keyformer, RefusesAnAnswerWithoutALimit) {
             "keyformer: t_max: found 0 and an answer without a length limit, expected one");
 }
 
+// Temperature 1 has a faster path without one of the logarithms.
 TEST(Keyformer, TemperatureOneEqualsTheLimit) {
   Layer layer(2, 2, 64, 300, 300, 5);
   const auto near = layer.stats->column_mass({.gumbel = true, .temperature = 1 + 1e-5}).scores;
@@ -328,8 +329,8 @@ TEST(Keyformer, TemperatureOneEqualsTheLimit) {
   }
 }
 
-// What softmax((z + g) / T) gives, with g drawn from Gumbel(0, 1): for T -> 0 the largest wins, and
-// it wins with its own probability (the Gumbel-max trick).
+// Results of softmax((z + g) / T) with g from Gumbel(0, 1): for T -> 0 only the largest has weight,
+// with its softmax probability (the Gumbel-max trick).
 TEST(Keyformer, NoiseIsGumbel) {
   const ColumnRule rule{.gumbel = true, .temperature = 0.05};
   const int n = 70, trials = 20000;  // more than one tile of keys
@@ -379,7 +380,7 @@ TEST(Tova, EqualsTheDenseReference) {
         const auto scores = summed(layer, 0, 2 * group, n - 1, n);
         EXPECT_TRUE(equal_by_score(got[0], best(scores, budget), scores, n));
         EXPECT_EQ(got[0], got[1]);
-        // A decode step over budget + 1 tokens drops the one with the least weight.
+        // A decode step over budget + 1 tokens drops the token with the least weight.
         Layer step(2, group, head_dim, budget + 1, 1, seed += 1000);
         const auto next = p.eviction->after_decode(step.view()).slots;
         const auto weights = summed(step, 0, 2 * group, budget, budget + 1);

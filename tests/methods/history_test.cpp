@@ -1,4 +1,4 @@
-// Turns: what stays cached, and where the next token stands.
+// Turns: the cached tokens, and the position of the next token.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST_F(History, ThreeModes) {
   EXPECT_EQ(again.next_position, 9);
 }
 
-// Bytes are those of the sets that are really kept, each of its own size.
+// Bytes are those of the sets that are actually kept, each with its size.
 TEST_F(History, BytesAreThoseOfTheKeptSets) {
   const double token = 2.0 * 4 * engine_.shape().head_dim;  // key and value in float32
   std::map<std::string, double> bytes;
@@ -92,7 +92,7 @@ TEST_F(History, BytesAreThoseOfTheKeptSets) {
             3 * one_layer * engine_.shape().group());
 }
 
-// Sets of different sizes come back to the layer's budget, and none loses its window.
+// Sets of different sizes return to the layer's budget, and none loses its window.
 TEST_F(History, RaggedSetsAreRecompressed) {
   Sequence s = sequence("adakv:budget=24,window=4,floor_alpha=0");
   bool ragged = false;
@@ -109,7 +109,7 @@ TEST_F(History, RaggedSetsAreRecompressed) {
   EXPECT_TRUE(ragged);
 }
 
-// Methods that evict while decoding hold their budget at every step.
+// Methods that evict while decoding keep within their budget at every step.
 TEST_F(History, DynamicMethodsKeepTheirBudget) {
   std::vector<std::string> specs = {"h2o:budget=24,gran=query_head"};
   for (const MethodInfo& info : all_methods()) {
@@ -137,7 +137,8 @@ TEST_F(History, DynamicMethodsKeepTheirBudget) {
   }
 }
 
-// Shifted positions are the places in the cache; with room for all they are the same.
+// Shifted positions are the slots in the cache; with room for all tokens they are the original
+// positions.
 TEST_F(History, ShiftedPositions) {
   Sequence shifted = sequence("streamingllm:budget=24,pos=shift");
   prefill(shifted, 60);
@@ -155,12 +156,13 @@ TEST_F(History, ShiftedPositions) {
   }
 }
 
-// Queries of an answer are stored for an observer. The next prompt's window does not have them: it
-// is shorter than the method's where the turn is.
+// Queries of an answer are stored for an observer.  They are not in the window of the next prompt,
+// which is shorter than the method's window if the turn is.
 TEST(WindowOfATurn, DoesNotDependOnObserversOfTheAnswer) {
   test::Machine machine("llama3");
-  const std::vector<int> prompt = test::made_up_tokens(60, 1), answer = test::made_up_tokens(4, 2),
-                         question = test::made_up_tokens(5, 3);
+  const std::vector<int> prompt = test::synthetic_tokens(60, 1),
+                         answer = test::synthetic_tokens(4, 2),
+                         question = test::synthetic_tokens(5, 3);
   for (const char* spec : {"snapkv:budget=24,window=16", "sablock:budget=24,window=16"}) {
     const auto logits = [&](LayerObserver* observer) {
       test::Conversation c(machine.engine, Method::parse(spec).make());

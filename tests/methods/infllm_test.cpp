@@ -1,4 +1,4 @@
-// InfLLM against a reference in double precision that knows nothing of caches, and full attention.
+// InfLLM, compared with a reference in double precision without a cache, and with full attention.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ struct PlainSettings {
   }
 };
 
-/// The indices of the k greatest scores, of equal ones the first, ascending.  closest: how near the
-/// best score that is left out comes to the worst that is not.
+/// The indices of the k highest scores in ascending order; ties go to the first.  closest: the
+/// smallest difference between a selected and a rejected score.
 Ints greatest(const Row& scores, int k, double& closest) {
   Ints order(scores.size());
   std::iota(order.begin(), order.end(), 0);
@@ -54,13 +54,13 @@ Ints greatest(const Row& scores, int k, double& closest) {
   return order;
 }
 
-/// A layer's attention, without what fills it.
+/// The attention settings of a layer, without its contents.
 struct PlainLayer {
   int heads, sets, dim;
   std::function<Row(const Row&, int)> rotated;  ///< to a position
 };
 
-/// A layer by the book: every token with its key before RoPE, and where it is.
+/// Reference of a layer: every token with its key before RoPE, and its location.
 class PlainInfLlm {
  public:
   PlainInfLlm(PlainLayer layer, const PlainSettings& s) : layer_(std::move(layer)), s_(s) {}
@@ -71,7 +71,7 @@ class PlainInfLlm {
     return out;
   }
 
-  /// The rows of a prompt: the last one is attended by itself, as GreedySearch feeds it.
+  /// The rows of a prompt: the last one is computed separately, as in GreedySearch.
   std::vector<Row> attend_prompt(const PlainRows& rows) {
     std::vector<Row> out;
     const std::size_t last = rows.queries.size() - 1;
@@ -80,7 +80,7 @@ class PlainInfLlm {
     return out;
   }
 
-  double closest = INFINITY;  ///< see greatest
+  double closest = INFINITY;  ///< see `greatest`
   std::size_t blocks() const { return representatives_.size(); }
   std::vector<std::vector<Ints>> chosen;  ///< [blocks of rows][query heads]
 
@@ -184,7 +184,7 @@ class PlainInfLlm {
     return out;
   }
 
-  /// Tokens that have left the window become sinks, then blocks.
+  /// Tokens that leave the window become sinks, then blocks.
   void leave() {
     const int tokens = static_cast<int>(keys_.size());
     while (sinks_ < s_.sinks && representatives_.empty() && tokens - sinks_ > s_.local) ++sinks_;
@@ -215,8 +215,8 @@ class PlainInfLlm {
   std::vector<std::vector<Row>> representatives_;  // [blocks][heads]
 };
 
-// Two turns and their answers: window, sinks, blocks that are chosen and that are not, tokens on
-// their way, blocks that fill within an answer.
+// Two turns and their answers: window, sinks, selected and other blocks, tokens between the window
+// and the blocks, and blocks that are completed within an answer.
 TEST(InfLlm, EqualsAPlainReference) {
   Machine machine("llama3");
   PlainDecoder decoder((kModels / "llama3").string());
@@ -254,12 +254,12 @@ TEST(InfLlm, EqualsAPlainReference) {
     };
     for (int turn = 0; turn < 2; ++turn) {
       const std::vector<int> prompt =
-          made_up_tokens(turn == 0 ? first : 21, static_cast<std::uint64_t>(turn));
+          synthetic_tokens(turn == 0 ? first : 21, static_cast<std::uint64_t>(turn));
       const Logits wanted = want(prompt);
       ASSERT_LE(test::distance(c.turn(prompt), wanted), 2e-5)
           << "turn " << turn << ", closest scores " << closest();
       int step = 0;
-      for (const int token : made_up_tokens(is_emulated() ? 10 : 20, 7)) {
+      for (const int token : synthetic_tokens(is_emulated() ? 10 : 20, 7)) {
         const std::array said = {token};
         const Logits next = want(said);
         ASSERT_LE(test::distance(c.answer(token), next), 2e-5)
@@ -271,7 +271,7 @@ TEST(InfLlm, EqualsAPlainReference) {
   }
 }
 
-// What the reference here says is what InfLLM's own code returns.
+// The reference here has the results of InfLLM's code.
 TEST(InfLlm, PlainReferenceEqualsTheOfficialCode) {
   const std::string path = TURNBENCH_SOURCE_DIR "/tests/data/methods/infllm.json";
   const Json golden = parse_json(read_file(path), path);
@@ -331,13 +331,13 @@ TEST(InfLlm, PlainReferenceEqualsTheOfficialCode) {
   }
 }
 
-// The official decoding feeds the last token of a prompt by itself, as it feeds those of an answer.
+// The official decoding passes the last token of a prompt separately, like those of an answer.
 TEST(InfLlm, LastPromptTokenSelectsLikeAStep) {
   Machine machine("llama3");
   const std::string spec = "infllm:init=3,block=8,local=20,topk=2,repr=2,exc=16";
-  // Whole blocks of 16 rows and one token, so that both prompts are divided alike before x.
-  const std::vector<int> ids = made_up_tokens(8 * 16 + 1, 5);
-  for (const int x : made_up_tokens(is_emulated() ? 1 : 12, 6)) {
+  // Whole blocks of 16 rows and one token, so that both prompts have the same blocks before x.
+  const std::vector<int> ids = synthetic_tokens(8 * 16 + 1, 5);
+  for (const int x : synthetic_tokens(is_emulated() ? 1 : 12, 6)) {
     Conversation step(machine.engine, Method::parse(spec).make());
     step.turn(ids);
     const Logits want = step.answer(x);
@@ -348,17 +348,17 @@ TEST(InfLlm, LastPromptTokenSelectsLikeAStep) {
   }
 }
 
-// A cache that is kept from turn to turn keeps the sizes of its first prompt, all but the last
-// token of which the official code has seen when it sets them.
+// A cache that is kept between turns keeps the sizes of its first prompt.  The official code sets
+// them from all tokens of this prompt except the last one.
 TEST(InfLlm, RatiosOfAKeptCacheReferToTheFirstPrompt) {
   Machine machine("llama3");
   const int n = 107;  // (106 - 7) / 5 = 19.8: a window of 9, and 10.8 tokens are 2 blocks of 8
   Conversation share(machine.engine, Method::parse("infllm:budget=1/5,init=7,block=8").make()),
       given(machine.engine, Method::parse("infllm:init=7,block=8,local=9,topk=2").make());
   for (const int tokens : {n, 200}) {
-    const std::vector<int> prompt = made_up_tokens(tokens, static_cast<std::uint64_t>(tokens));
+    const std::vector<int> prompt = synthetic_tokens(tokens, static_cast<std::uint64_t>(tokens));
     EXPECT_EQ(share.turn(prompt), given.turn(prompt)) << tokens;
-    for (const int token : made_up_tokens(3, 7))
+    for (const int token : synthetic_tokens(3, 7))
       EXPECT_EQ(share.answer(token), given.answer(token));
     EXPECT_EQ(share.sequence.counters.attended_tokens, given.sequence.counters.attended_tokens);
   }
@@ -366,14 +366,15 @@ TEST(InfLlm, RatiosOfAKeptCacheReferToTheFirstPrompt) {
 
 /// Two turns and their answers.
 std::vector<Logits> two_turns(Conversation& c, int prompt, int steps) {
-  std::vector<Logits> out = {c.turn(made_up_tokens(prompt, 1))};
-  for (const int token : made_up_tokens(steps, 2)) out.push_back(c.answer(token));
-  out.push_back(c.turn(made_up_tokens(33, 3)));
-  for (const int token : made_up_tokens(steps, 4)) out.push_back(c.answer(token));
+  std::vector<Logits> out = {c.turn(synthetic_tokens(prompt, 1))};
+  for (const int token : synthetic_tokens(steps, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(synthetic_tokens(33, 3)));
+  for (const int token : synthetic_tokens(steps, 4)) out.push_back(c.answer(token));
   return out;
 }
 
-// What a step reads is there, wherever it came from; what it lacks comes in whole blocks.
+// A step finds the tokens that it reads, wherever they come from; missing tokens are transferred in
+// whole blocks.
 TEST(InfLlm, WorkingSetsFetchBlocks) {
   Machine machine("llama3");
   const int steps = is_emulated() ? 3 : 30;
@@ -398,7 +399,7 @@ TEST(InfLlm, WorkingSetsFetchBlocks) {
       EXPECT_GT(total.misses, 0);
       EXPECT_EQ(total.index_bytes, 0);
       EXPECT_EQ(total.misses % 8, 0);
-      if (by_head) continue;  // a block comes for all sets, whichever of them reads it
+      if (by_head) continue;  // a block is transferred for all sets, even if one set reads it
       const PageLayout& layout = host.sequence.sets(0)[0].layout();
       const std::size_t position = machine.backend->memory()->is_host() ? 0 : 4;
       EXPECT_EQ(total.kv_fetch_bytes,
@@ -408,19 +409,19 @@ TEST(InfLlm, WorkingSetsFetchBlocks) {
   }
 }
 
-// 10,000 tokens and a budget of a fifth, 32 sinks apart: a window of 996, 8 blocks of 70, 13 tokens
-// on their way.
+// 10,000 tokens and a budget of a fifth, without 32 sinks: a window of 996, 8 blocks of 70, 13
+// tokens between.
 TEST(InfLlm, ReadsItsBudget) {
   Machine machine("qwen2");
   const auto read = [&](const std::string& spec, int n) {
     Conversation c(machine.engine, Method::parse(spec).make());
-    const std::vector<int> tokens = made_up_tokens(n, 1);
+    const std::vector<int> tokens = synthetic_tokens(n, 1);
     machine.engine.fill_random_kv(c.sequence, tokens, {}, 1);
     c.answer(5);
     return c.sequence.counters.mean_attended();
   };
   EXPECT_EQ(read("infllm:budget=0.2,init=32,repr=1", 10'000), 996 + 32 + 8 * 128 + 13);
-  // 126 tokens: a window of 62, a block of two, 43 tokens on their way.
+  // 126 tokens: a window of 62, a block of two, 43 tokens between.
   EXPECT_EQ(read("infllm:budget=0.35,init=32,repr=1", 392), 62 + 32 + 128 + 43);
   // 1,024 tokens: a window of 512, 4 blocks of 26.
   EXPECT_EQ(read("infllm:init=128", 4000), 512 + 128 + 4 * 128 + (4000 - 128 - 26 * 128 + 1 - 512));
@@ -428,7 +429,7 @@ TEST(InfLlm, ReadsItsBudget) {
             4096 + 128 + 13 * 128 + (6000 - 128 - 13 * 128 + 1 - 4096));
 }
 
-// All that is ever far is nearer than a window, or has nothing to be chosen from.
+// All tokens are within the window, or there is no block to select.
 TEST(InfLlm, ShortDialoguesAreFullAttention) {
   Machine machine("llama3");
   const int steps = is_emulated() ? 2 : 10, all = 60 + 2 * steps + 33;

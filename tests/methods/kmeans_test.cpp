@@ -38,7 +38,7 @@ PackedRows random_rows(std::int64_t rows, std::int64_t dim, std::uint64_t seed) 
 
 enum class ClusterKind { kEuclidean, kCosine };
 
-/// Lloyd's algorithm as it is defined, in double and without a thought of speed.
+/// Lloyd's algorithm by its definition, in double precision and without optimization.
 struct PlainKMeans {
   PlainKMeans(ClusterKind kind, const PackedRows& given, const Indices& first)
       : kind(kind), rows(given.view()) {
@@ -76,8 +76,8 @@ struct PlainKMeans {
     }
   }
 
-  /// A cluster without rows keeps its centroid: in the problems below none of the Euclidean ones
-  /// is without.
+  /// A cluster without rows keeps its centroid: in the problems below, every Euclidean cluster has
+  /// rows.
   void iterate() {
     for (std::size_t c = 0; c < centroids.size(); ++c) {
       std::vector<double> sum(static_cast<std::size_t>(rows.columns));
@@ -107,7 +107,7 @@ Clusters cluster(ClusterKind kind, MatrixView<const float> rows, const Indices& 
                                          : cosine_k_means(rows, first, iterations);
 }
 
-/// Rows left over from register tiles; panels that are full, not full and more than one.
+/// Rows left over from register tiles; panels that are full, partly full, and more than one.
 struct KMeansShape {
   std::int64_t rows, dim, clusters;
   int iterations;
@@ -190,7 +190,7 @@ TEST(KMeans, EmptyClusterTakesTheFarthestRow) {
   EXPECT_EQ(found.inertia, 0);
 }
 
-// More clusters than different rows: those without rows lie on the largest.
+// More clusters than different rows: the centroids of clusters without rows are the largest rows.
 TEST(KMeans, MoreClustersThanDifferentRows) {
   const PackedRows rows{{3, 5, 5, 3, 5}, 1};
   const Clusters found = k_means(rows.view(), Indices{0, 1, 2, 3}, 300);
@@ -223,8 +223,8 @@ TEST(CosineKMeans, AveragesUnnormalisedRows) {
   EXPECT_NEAR(found.inertia, 2 - .5 / std::sqrt(2.5) - 1.5 / std::sqrt(2.5), 1e-12);
 }
 
-// (4, 0) has the direction of (1, 0): the lower cluster takes the rows of both, and the other stays
-// where it is.  A row of zeros has the cosine 0 with all.
+// (4, 0) has the direction of (1, 0): the lower cluster gets the rows of both, and the other
+// centroid does not change.  The cosine of a zero row with every centroid is 0.
 TEST(CosineKMeans, EmptyClusterKeepsItsCentroid) {
   const PackedRows rows{{1, 0, 4, 0, 0, 1, 0, 0}, 2};
   const Clusters found = cosine_k_means(rows.view(), Indices{0, 1, 2}, 1);

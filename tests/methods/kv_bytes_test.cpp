@@ -1,4 +1,4 @@
-// What a sequence holds when its answer begins, in bytes: everywhere, and on the device.
+// The bytes of a sequence at the beginning of its answer: in total, and on the device.
 
 #include <gtest/gtest.h>
 
@@ -20,10 +20,10 @@ class KvBytes : public testing::Test {
  protected:
   Conversation after_prompt(const std::string& spec) {
     Conversation out(machine_.engine, Method::parse(spec).make());
-    out.turn(made_up_tokens(kPrompt, 1));
+    out.turn(synthetic_tokens(kPrompt, 1));
     return out;
   }
-  /// Of `count` tokens in one layer, `rows` rows each.
+  /// Bytes of `count` tokens in one layer, `rows` rows each.
   std::size_t layer(std::size_t count, std::size_t rows = 2) const {
     const ModelShape& s = machine_.engine.shape();
     return count * rows * static_cast<std::size_t>(s.kv_heads * s.head_dim) * sizeof(float);
@@ -59,10 +59,10 @@ TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
   EXPECT_EQ(host.sequence.resident_kv_bytes(),
             layers() * layer(static_cast<std::size_t>(o.pinned_tokens + 32 + o.step_tokens)));
   EXPECT_LT(host.sequence.resident_kv_bytes(), host.sequence.kv_bytes());
-  // A prompt that steps read whole stays where it is.
+  // A prompt that steps read as a whole is not offloaded.
   const Conversation small = after_prompt("oracle:budget=400,placement=host");
   EXPECT_EQ(small.sequence.resident_kv_bytes(), layers() * layer(kPrompt));
-  // A dense layer, and what the steps of the others have room for.
+  // A dense layer, and the working sets of the other layers.
   const Conversation some = after_prompt("quest:budget=48,dense_layers=1,placement=host");
   EXPECT_EQ(some.sequence.at(0).kv.working_set(), nullptr);
   std::size_t slots = 0;
@@ -72,7 +72,8 @@ TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
   EXPECT_EQ(some.sequence.resident_kv_bytes(), layer(kPrompt + slots));
 }
 
-// What the previous step read takes the tokens that a step reads, not a block for each of them.
+// The tokens of the previous step take as much memory as the tokens that a step reads, not a block
+// for each token.
 TEST_F(KvBytes, OfThePreviousStepAreItsTokens) {
   const std::string spec = "oracle:budget=40,sinks=2,placement=host,cache_rule=previous";
   const Conversation host = after_prompt(spec);
@@ -85,10 +86,10 @@ TEST_F(KvBytes, OfThePreviousStepAreItsTokens) {
   EXPECT_EQ(blocks.sequence.at(0).kv.working_set()->options().block, 16);
 }
 
-// The least limit under which a prompt is not refused has room for the layer that is on the device
-// during the prefill and for working sets; where a prefill is shared, for the copy in host memory.
+// The smallest limit that does not refuse a prompt has room for the layer that is on the device
+// during the prefill and for working sets; with a shared prefill, also for the copy in host memory.
 TEST_F(KvBytes, CountAgainstTheMemoryLimit) {
-  const std::vector<int> tokens = made_up_tokens(kPrompt, 1);
+  const std::vector<int> tokens = synthetic_tokens(kPrompt, 1);
   const auto least = [&](const std::string& spec, bool shared) {
     std::size_t refused = 0, enough = std::size_t{1} << 32;
     while (enough - refused > 64) {
@@ -118,7 +119,7 @@ TEST_F(KvBytes, CountAgainstTheMemoryLimit) {
             working_sets + (is_host ? layers() * layer(kPrompt) : 0));
 }
 
-// Keys that steps compute stand beside the cached ones.
+// Keys that steps compute are stored in addition to the cached ones.
 TEST_F(KvBytes, OnTheDeviceAreWorkingSetsBesideIt) {
   const std::string spec = "shadowkv:budget=48,outliers=3,rank=10";
   const Conversation host = after_prompt(spec), device = after_prompt(spec + ",placement=device");

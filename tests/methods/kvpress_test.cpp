@@ -1,4 +1,4 @@
-// What methods keep of a prompt, against NVIDIA's kvpress; see
+// The kept tokens of a prompt, compared with NVIDIA's kvpress; see
 // tests/golden/make_eviction_golden.py.
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(Kvpress, KeptPositions) {
   }
 }
 
-// kvpress rounds each layer's share of the pyramid and counts the window in it; the shares agree.
+// kvpress rounds each layer's share of the pyramid and includes the window in it; the shares agree.
 TEST(Kvpress, PyramidBudgets) {
   const Json golden = read_json(kData / "methods/kvpress.json");
   for (const Json& pyramid : golden.at("pyramid")) {

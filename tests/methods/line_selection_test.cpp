@@ -107,8 +107,8 @@ TEST(SelectLines, SelectionsAreNestedInAlpha) {
   }
 }
 
-/// The paper's loop (Algorithm 2), written as literally as it reads: residuals are recomputed from
-/// the set of covered cells at every step.
+/// The paper's loop (Algorithm 2), implemented literally: residuals are recomputed from the set of
+/// covered cells at every step.
 LineSelection reference_lines(const Example& e, double alpha) {
   const std::size_t n = e.keys.size();
   std::set<std::pair<std::size_t, std::int32_t>> covered;
@@ -177,8 +177,8 @@ TEST(SelectLines, EqualsTheLiteralLoop) {
   }
 }
 
-/// Algorithm 2 as it is printed, but for: offset 0 is chosen first, lines are popped, gains are not
-/// below 0, lengths not below 1.
+/// Algorithm 2 as printed, with these exceptions: offset 0 is selected first, lines are popped,
+/// gains are at least 0, lengths at least 1.
 LineSelection printed_rule(const Example& e, double alpha) {
   struct Line {
     double weight = 0, largest = 0;
@@ -248,7 +248,7 @@ TEST(SelectLinesByBound, EqualsThePrintedRule) {
   }
 }
 
-// The printed overlap rule needs almost every line where exact bookkeeping needs a few.
+// The printed overlap rule needs almost every line in a case where exact overlaps need a few.
 TEST(SelectLinesByBound, ReachesAlphaOnlyByExhaustion) {
   const Example e = random_example(200, 32, 5);
   const LineSelection exact = select_lines(e.view(), 0.9),
@@ -258,8 +258,9 @@ TEST(SelectLinesByBound, ReachesAlphaOnlyByExhaustion) {
   EXPECT_TRUE(std::binary_search(bound.offsets.begin(), bound.offsets.end(), 0));
 }
 
-// Keys may have gaps where tokens were evicted: a slash then has a cell only where its key stayed,
-// so that two short slashes (gains .7 and .6 a cell) beat the column of key 0 (1.3 over two cells).
+// Keys may have gaps where tokens were evicted: a slash has cells only for keys that are still
+// cached, so two short slashes (gains .7 and .6 per cell) are better than the column of key 0 (1.3
+// over two cells).
 TEST(SelectLines, KeysWithGaps) {
   const Ints rows = {9, 10}, keys = {0, 3, 9, 10};
   const std::vector<float> cells = {.7f, .1f, .2f, 0, .6f, .1f, .1f, .2f};

@@ -1,4 +1,5 @@
-// LoopServe's progressive decoding against worked examples and a reference in double precision.
+// LoopServe's progressive decoding, compared with worked examples and a reference in double
+// precision.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -34,15 +35,15 @@ Ints steps_of(const std::string& spec, int steps, int first) {
   return out;
 }
 
-// Section 8: re-selections for n_d = 32 and 100 outputs; the first 16 are dense.  With first=0 the
-// first list is there before the first step.
+// Section 8: selections for n_d = 32 and 100 outputs; the first 16 steps are dense.  With first=0
+// the first list exists before the first step.
 TEST(LoopServeDecode, SelectsAtTheTriggers) {
   EXPECT_EQ(steps_of("loopserve-decode:budget=64,n_d=32", 100, 16), (Ints{16, 48, 80}));
   EXPECT_EQ(steps_of("loopserve-decode:budget=64,n_d=16", 64, 16), (Ints{16, 32, 48}));
   EXPECT_EQ(steps_of("loopserve-decode:budget=64,n_d=16,first=0", 64, 0), (Ints{1, 16, 32, 48}));
 }
 
-// A share is one of the prompt's tokens, also when the answer has grown.
+// A ratio budget refers to the prompt's tokens, also when the answer has grown.
 TEST(LoopServeDecode, SharesAreOfThePrompt) {
   const Policies p = Method::parse("loopserve-decode:budget=20%,n_d=4,first=4").make();
   Layer start(1, 2, 16, 100, 100, 4);
@@ -57,7 +58,7 @@ TEST(LoopServeDecode, SharesAreOfThePrompt) {
   }
 }
 
-// Section 8: n = 6, B = 3, n_d = 1; the observed token is read in any case.
+// Section 8: n = 6, B = 3, n_d = 1; the observed token is always read.
 TEST(LoopServeDecode, WorkedExample) {
   PrescribedLayer layer({rows_like({.5, .1, .2, .05, .1})});
   layer.generated = 16;
@@ -67,12 +68,13 @@ TEST(LoopServeDecode, WorkedExample) {
     return p.selection->select(layer.view()).slots;
   };
   EXPECT_EQ(read("n_d=1"), (std::vector<Ints>{{0, 2, 5}}));
-  // Two observed rows: both tokens are read, or the current one alone.
+  // Two observed rows: both tokens are read, or only the current one.
   EXPECT_EQ(read("n_d=2"), (std::vector<Ints>{{0, 4, 5}}));
   EXPECT_EQ(read("n_d=2,force_obs=false"), (std::vector<Ints>{{0, 2, 5}}));
 }
 
-// Equation 7 is about each head; the group's sum .55, .60, .30, .25, .20 would choose otherwise.
+// Equation 7 applies to each head; the group's sum .55, .60, .30, .25, .20 would select other
+// tokens.
 TEST(LoopServeDecode, HeadsSelectForThemselves) {
   PrescribedLayer layer({rows_like({.5, .1, .2, .05, .1}), rows_like({.05, .5, .1, .2, .1})});
   layer.generated = 16;
@@ -87,8 +89,8 @@ TEST(LoopServeDecode, HeadsSelectForThemselves) {
   EXPECT_EQ(read(",gran=kv_head"), (std::vector<Ints>{{0, 1, 5}}));
 }
 
-/// Scores of the tokens before the last `rows` ones by those rows, summed over some heads; these
-/// come before everything.
+/// Scores of the tokens before the last `rows` tokens by these rows, summed over some heads; the
+/// last tokens have the highest priority.
 std::vector<double> scores_of(Layer& layer, int first_head, int heads, int rows) {
   std::vector<double> out = summed(layer, first_head, heads, layer.n - rows, layer.n - rows);
   out.resize(static_cast<std::size_t>(layer.n), 1e9);
@@ -117,8 +119,8 @@ TEST(LoopServeDecode, EqualsTheDenseReference) {
   }
 }
 
-// The other reading of the printed trigger: at no token generated, the prompt's last rows choose.
-// The steps up to the next selection read that list and what was generated since.
+// The other interpretation of the printed trigger: with no token generated, the prompt's last rows
+// select. Steps before the next selection read that list and the tokens generated since.
 TEST(LoopServeDecode, FirstZeroSelectsAtThePromptsEnd) {
   const Policies p = Method::parse("loopserve-decode:budget=80,n_d=4,first=0").make();
   Layer prompt(2, 3, 64, 284, 284, 17);
@@ -145,7 +147,7 @@ TEST(LoopServeDecode, FirstZeroSelectsAtThePromptsEnd) {
   }
 }
 
-// A cache that loses a token at each step holds others at the slots that were chosen.
+// In a cache that loses a token at each step, the selected slots contain other tokens.
 TEST(LoopServeDecode, SelectsAgainAfterEvictions) {
   const Policies p = Method::parse("loopserve-decode:budget=80,n_d=16").make();
   Layer prompt(2, 3, 64, 300, 300, 17);
@@ -172,8 +174,8 @@ TEST(LoopServeDecode, FollowsEvictionsWhileDecoding) {
           fmt::format("{}+loopserve-decode:budget=12,n_d=4,first={}", eviction, first);
       SCOPED_TRACE(spec);
       Conversation c(machine.engine, Method::parse(spec).make());
-      c.turn(made_up_tokens(100, 1));
-      for (int token : made_up_tokens(12, 2)) EXPECT_TRUE(all_finite(c.answer(token)));
+      c.turn(synthetic_tokens(100, 1));
+      for (int token : synthetic_tokens(12, 2)) EXPECT_TRUE(all_finite(c.answer(token)));
     }
   }
 }
@@ -185,8 +187,8 @@ TEST(LoopServeDecode, GivesTheSameFromHostMemory) {
     const std::string spec = fmt::format("loopserve-decode:budget=12,first=3,n_d=2,gran={}", gran);
     Conversation device(machine.engine, Method::parse(spec).make()),
         host(machine.engine, Method::parse(spec + ",placement=host").make());
-    EXPECT_TRUE(host.turn(made_up_tokens(40, 1)) == device.turn(made_up_tokens(40, 1)));
-    for (const int token : made_up_tokens(8, 2))
+    EXPECT_TRUE(host.turn(synthetic_tokens(40, 1)) == device.turn(synthetic_tokens(40, 1)));
+    for (const int token : synthetic_tokens(8, 2))
       EXPECT_TRUE(host.answer(token) == device.answer(token)) << gran;
     EXPECT_GT(host.sequence.counters.ledger.total().kv_fetch_bytes, 0);
   }

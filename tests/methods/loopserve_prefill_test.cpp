@@ -62,8 +62,8 @@ TEST(LoopServePrefill, GroupsCanShareTheirLines) {
   EXPECT_TRUE(own[0].columns != own[1].columns || own[0].offsets != own[1].offsets);
 }
 
-/// LoopServe's choice of lines on double-precision probabilities of the given rows of the given
-/// heads: residual gains are summed anew at every step.
+/// LoopServe's selection of lines on double-precision probabilities of the given rows of the given
+/// heads: residual gains are summed again at every step.
 LineSelection reference_lines(Layer& layer, int first_head, int heads, double alpha) {
   const int first = layer.n - layer.rows;
   const auto cell = [&](int i, int j) {
@@ -147,7 +147,7 @@ TEST(LoopServePrefill, ContinuesAfterEarlierTurnsAndAnswers) {
   EXPECT_FALSE(kept.prefill->recomputes_answer());
 }
 
-/// Remembers what another policy plans, turn by turn.
+/// Records the plans of another policy, turn by turn.
 class Recorder : public PrefillPolicy {
  public:
   using Plans = std::map<std::pair<std::int32_t, int>, std::vector<HeadPattern>>;
@@ -163,12 +163,12 @@ class Recorder : public PrefillPolicy {
   }
 
  private:
-  std::unique_ptr<PrefillPolicy> of_;  ///< none: repeats what is known
+  std::unique_ptr<PrefillPolicy> of_;  ///< none: repeats the recorded plans
   std::shared_ptr<Plans> plans_;
 };
 
-// Reuse over turns: a dialogue that is prefilled anew, the lines of each turn re-applied to the
-// rows of that turn, gives what going on from the earlier turns' cache gives.
+// Reuse over turns: prefilling a whole dialogue again, with the lines of each turn applied to the
+// rows of that turn, gives the same result as continuing from the cache of the earlier turns.
 TEST(LoopServePrefill, EarlierTurnsKeepTheirLines) {
   const auto backend = test::make_backend(2);
   const Model model(Checkpoint::open("tiny"), *backend, DType::kF32);

@@ -37,8 +37,8 @@ class LimitedMachine {
     dialogue_.spans = spans_;
   }
 
-  /// The prompt and two tokens of an answer.  Methods that prefill densely share one prefill,
-  /// unless they store the cache in their own way.
+  /// The prompt and two tokens of an answer.  Methods with a dense prefill share one prefill,
+  /// unless their codec stores the cache.
   void run(const std::vector<std::string>& specs) {
     Sequence prefix = engine_.make_sequence({}, 256);
     std::vector<Sequence> sequences;
@@ -80,7 +80,7 @@ void limit_memory() {
   setrlimit(RLIMIT_AS, &limit);
 }
 
-/// Ends this process: with 0 if all methods ran.
+/// Ends this process with 0 if all methods ran.
 [[noreturn]] void run_in_limits(const std::string& config, const std::vector<std::string>& specs) {
   try {
     limit_memory();
@@ -92,7 +92,7 @@ void limit_memory() {
   }
 }
 
-/// Ends this process: with 0 if a matrix of all pairs is refused.
+/// Ends this process with 0 if a matrix of all pairs is refused.
 [[noreturn]] void make_square() {
   limit_memory();
   try {
@@ -134,13 +134,13 @@ TEST_F(MemoryUse, EvictionAndSelectionAreLinear) {
   expect_to_fit(false);
 }
 
-// Also where rows see what comes later, so that the prompt is one pass.
+// Also if rows attend to later keys, so that the prompt is one pass.
 TEST_F(MemoryUse, NonCausalPromptsAreLinear) {
   if (!kLimitWorks) GTEST_SKIP() << "sanitizers reserve more address space than the limit";
   EXPECT_EXIT(run_in_limits(config_, {"h2o:mask=corner"}), testing::ExitedWithCode(0), "");
 }
 
-// The limit bites: an n x n matrix would be refused.
+// The limit is effective: an n x n matrix would be refused.
 TEST_F(MemoryUse, LimitRejectsASquareMatrix) {
   if (!kLimitWorks) GTEST_SKIP() << "sanitizers reserve more address space than the limit";
   EXPECT_EXIT(make_square(), testing::ExitedWithCode(0), "");

@@ -44,7 +44,7 @@ TEST(Method, Composition) {
             std::string::npos);
   EXPECT_NE(message_of("full+full").find("found full twice"), std::string::npos);
   EXPECT_NE(message_of("h2o+full").find("expected it alone"), std::string::npos);
-  // What a default says does nothing either way.
+  // An inactive setting may have its default value, which does not change the name.
   EXPECT_EQ(Method::parse("round:threshold=0.1").canonical(), Method::parse("round").canonical());
   EXPECT_EQ(Method::parse("int8+quest+snapkv").canonical(),
             Method::parse("snapkv+quest+int8").canonical());
@@ -82,8 +82,8 @@ TEST(Method, Placement) {
             Method::parse("oracle").canonical());
 }
 
-// What a manifest says of its neighbours does not depend on where the program was started; what the
-// file says is part of the method's name.
+// A path in a manifest is relative to the manifest, not to the working directory of the program;
+// the file's content is part of the method's name.
 TEST(Method, FilesAreFoundBesideTheManifest) {
   const test::TemporaryDirectory a, b;
   const std::string costs = R"({"prefill_base": 0, "prefill_token": 1, "prefill_pair": 0,
@@ -127,7 +127,7 @@ TEST(Method, BadSpecsAreRefusedWithWhatWasExpected) {
   EXPECT_NE(message_of("oracle:local=2").find("from 0 to 1"), std::string::npos);
 }
 
-// Settings that do not go together are told with their place, too, and files that are missing.
+// Messages on incompatible settings and missing files also name their place.
 TEST(Method, ErrorsNameThePlaceOfTheMethod) {
   EXPECT_TRUE(message_of("snapkv:budget=16").starts_with("method: snapkv: found a budget of 16"))
       << message_of("snapkv:budget=16");
@@ -192,7 +192,8 @@ TEST(Registry, ListsTheScorers) {
   }
 }
 
-// What a method selects from in prompts is the whole prompt, and it decides the prefill.
+// A method that selects in prompts selects from the whole prompt and determines the prefill, so it
+// cannot be combined.
 TEST(MethodSpec, SelectionInPromptsStandsAlone) {
   const Method method = Method::parse("infllm:budget=64");
   EXPECT_EQ(method.prefill_key(), method.canonical());

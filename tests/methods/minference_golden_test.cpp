@@ -1,9 +1,8 @@
-// What `minference` and its calibration choose, against Microsoft's minference; see
-// tests/golden/make_minference_golden.py.
-//
-// Not compared, as we differ on purpose: slash sizes of 50 to 99, which tie in the package and are
-// refused here; later turns, which the package computes densely; and the search by outputs, for
-// which the package executes kernels (see PatternObjective::kOutput).
+// The selections of `minference` and its calibration, compared with Microsoft's minference; see
+// tests/golden/make_minference_golden.py.  Not compared, because of intended differences: slash
+// sizes of 50 to 99, which tie in the package and are refused here; later turns, which the package
+// computes densely; and the search by outputs, for which the package executes kernels (see
+// PatternObjective::kOutput).
 
 #include <nlohmann/json.hpp>
 
@@ -125,7 +124,7 @@ TEST(MInferenceGolden, Blocks) {
   }
 }
 
-/// What the script's function of the same name does to one head.
+/// The result of the script's function of the same name for one head.
 void plant(GoldenLayer& layer, int head, const std::string& kind) {
   for (int i = 0; i < layer.n; ++i) {
     float *q = layer.query(head, i), *k = layer.key(head, i);
@@ -176,8 +175,8 @@ SearchCase search_case() {
   return out;
 }
 
-// Each candidate's share of the attention mass.  The search of the package gives sinks a window of
-// one key more than its prefill and ours do.
+// Each candidate's share of the attention mass.  In the package's search, the window of sinks has
+// one key more than in its prefill and here.
 TEST(MInferenceGolden, SearchScores) {
   SearchCase search = search_case();
   const auto candidates = pattern_candidates(PatternObjective::kRecall);

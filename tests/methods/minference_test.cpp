@@ -1,4 +1,4 @@
-// MInference against plain references.
+// MInference, compared with plain references.
 
 #include <filesystem>
 
@@ -18,7 +18,7 @@ struct Lines {
   Ints columns, offsets;
 };
 
-/// The columns and offsets that a head chooses from its last rows.
+/// The columns and offsets that a head selects from its last rows.
 Lines reference_lines(Layer& layer, int h, int vertical, int slash) {
   std::vector<double> vert(static_cast<std::size_t>(layer.n)), diag(vert.size());
   for (int i = layer.n - std::min(64, layer.rows); i < layer.n; ++i) {
@@ -36,8 +36,8 @@ bool contains(const Ints& sorted, int x) {
   return std::binary_search(sorted.begin(), sorted.end(), x);
 }
 
-/// What the block kernel reads, walked as the kernel that makes the indices does: the keys of the
-/// row block that ends before `end`.
+/// The keys that the block kernel reads for the row block that ends before `end`, computed in the
+/// same way as in the kernel that creates the indices.
 Ints reference_block(const Lines& lines, int end) {
   std::vector<std::pair<int, int>> ranges;
   for (auto o = lines.offsets.rbegin(); o != lines.offsets.rend(); ++o) {
@@ -88,7 +88,7 @@ TEST(MInference, BlocksEqualTheSupersetOfTheKernel) {
   });
 }
 
-// Worked examples of that walk, also of the reference above.
+// Worked examples of this computation, also of the reference above.
 TEST(MInference, WorkedExamples) {
   const Ints third = reference_block({{3, 130}, {0, 150}}, 256);
   EXPECT_EQ(third.size(), 130u);
@@ -118,7 +118,7 @@ class PatternFile : public testing::Test {
   const test::TemporaryDirectory directory_;
 };
 
-// A head's entry, the default of a missing one, and the ratio.  The test layer has 4 layers of 3
+// A head's entry, the default for a missing entry, and the ratio.  The test layer has 4 layers of 3
 // heads.
 TEST_F(PatternFile, GivesEachHeadItsPattern) {
   const std::string json =
@@ -128,7 +128,7 @@ TEST_F(PatternFile, GivesEachHeadItsPattern) {
   auto heads = plan(spec(json, ",vs_mask=line"), layer, 0);
   EXPECT_EQ(heads[0].columns.size(), 100u);
   EXPECT_EQ(heads[0].offsets.size(), 400u);
-  EXPECT_EQ(heads[1].columns.size(), 1000u);  // (1000, 6096), all there are
+  EXPECT_EQ(heads[1].columns.size(), 1000u);  // (1000, 6096), at most the existing ones
   EXPECT_EQ(heads[2].kind, HeadPattern::Kind::kBand);
   EXPECT_EQ(heads[2].sinks, 20);
   EXPECT_EQ(heads[2].local, 60);
@@ -157,7 +157,7 @@ TEST_F(PatternFile, BadFilesAreRefusedWithTheirPlace) {
             std::string::npos);
 }
 
-// The canonical name says which content the file had, and is refused when it has another one.
+// The canonical name contains the hash of the file; it is refused if the file has another content.
 TEST_F(PatternFile, IsPartOfTheMethodsIdentity) {
   const std::string four = "[{}, {}, {}, {}]";
   const std::string first = Method::parse(spec(four)).canonical();
@@ -170,7 +170,7 @@ TEST_F(PatternFile, IsPartOfTheMethodsIdentity) {
   EXPECT_THROW(Method::parse("minference:config=" + directory_.path("patterns.json")), Error);
 }
 
-// Mean pooling over 64 with zeros for what is missing, the 100 best block logits, the diagonal not
+// Mean pooling over 64 with zeros for missing rows, the 100 best block logits, the diagonal not
 // forced.
 TEST_F(PatternFile, BlockSparseHeads) {
   const int n = 64 * 120 + 13;

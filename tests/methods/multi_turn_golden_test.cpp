@@ -1,6 +1,6 @@
-// Whole dialogues under every eviction method and every history, held against the methods by the
-// book on a decoder in double precision: what is cached after each prompt and each answer token,
-// and the logits that come of it.
+// Whole dialogues with every eviction method and every history, compared with reference methods on
+// a decoder in double precision: the cached tokens after each prompt and each answer token, and the
+// resulting logits.
 
 #include <gtest/gtest.h>
 
@@ -94,7 +94,7 @@ class MultiTurn : public testing::Test {
       std::optional<PlainDialogue> plain;
       std::vector<int> dialogue;
       for (std::size_t turn = 0; turn < 3; ++turn) {
-        std::vector<int> prompt = made_up_tokens(kPrompts[turn], 10 * seed + turn);
+        std::vector<int> prompt = synthetic_tokens(kPrompts[turn], 10 * seed + turn);
         if (turn == 0 || history == KeptHistory::kReprefill) {
           prompt.insert(prompt.begin(), dialogue.begin(), dialogue.end());
           c.emplace(machine_.engine, Method::parse(spec).make());
@@ -107,7 +107,7 @@ class MultiTurn : public testing::Test {
                    rolls = history != KeptHistory::kCompressOnce;
         expect_alike(c->turn(prompt, evict), plain->prompt(prompt, evict));
         ASSERT_EQ(positions(c->sequence), positions(*plain)) << "after prompt " << turn;
-        const std::vector<int> answer = made_up_tokens(5, 20 * seed + turn);
+        const std::vector<int> answer = synthetic_tokens(5, 20 * seed + turn);
         for (std::size_t i = 0; i < answer.size(); ++i) {
           expect_alike(c->answer(answer[i], rolls), plain->answer(answer[i], rolls));
           ASSERT_EQ(positions(c->sequence), positions(*plain)) << "turn " << turn << ", step " << i;
@@ -162,7 +162,7 @@ TEST_F(MultiTurn, SnapKv) {
                 plain_snapkv({.budget = 24, .per_query_head = true}));
 }
 
-// With 60% of a prompt its equal shares, too.
+// With 60% of a prompt, also its equal shares.
 TEST_F(MultiTurn, PyramidKv) {
   for (const double budget : {0.3, 0.6}) {
     expect_golden(fmt::format("pyramidkv:budget={},window=4,kernel=3,beta=4", budget),
@@ -191,14 +191,14 @@ TEST_F(MultiTurn, ChunkKv) {
 
 TEST_F(MultiTurn, SaBlock) {
   const auto ends = [](int token) {
-    const std::string text = made_up_text(token);
+    const std::string text = synthetic_text(token);
     return text == "." || text == ",\n";
   };
   expect_golden("sablock:budget=0.4,window=4", plain_sablock(0.4, 4, ends));
   expect_golden("sablock:budget=24,window=4", plain_sablock(24, 4, ends));
 }
 
-// Its pool; a threshold that no sentence exceeds lets every step read all of it.
+// Its pool; with a threshold that no sentence exceeds, every step reads the whole pool.
 TEST_F(MultiTurn, SentenceKvsPool) {
   expect_golden(
       "sentencekv:budget=0.2,semantic_factor=2,window=4,kernel=3,sinks=2,recent=4,"

@@ -29,7 +29,7 @@ FoundPatterns search(Layer& layer, PatternSearch::Settings settings) {
   return found;
 }
 
-/// A candidate's cells by the book.
+/// A reference of a candidate's cells.
 Mask reference_mask(Layer& layer, int h, const Head& c) {
   const int n = layer.n, d = layer.shape.head_dim;
   const auto size = static_cast<std::size_t>(n);
@@ -129,7 +129,7 @@ TEST(PatternSearch, OutputsEqualTheDenseReference) {
   }
 }
 
-/// Three heads of 5000 tokens whose attention is made: sinks with a window, lines, blocks.
+/// Three heads over 5000 tokens with constructed attention: sinks with a window, lines, blocks.
 class PlantedLayer : public Layer {
  public:
   static constexpr int kTokens = 5000, kDim = 64;
@@ -155,7 +155,8 @@ class PlantedLayer : public Layer {
     sets[static_cast<std::size_t>(head)].write(token, k.data(), nullptr, nullptr);
   }
 
-  /// cos and sin of the frequencies at `place`, so that the product of two is 1 where places meet.
+  /// cos and sin of the frequencies at `place`, so that the product of two vectors is 1 for equal
+  /// places.
   static void add_phases(Vector& v, const Vector& frequencies, double place, double scale) {
     const double norm = std::sqrt(static_cast<double>(frequencies.size()));
     for (std::size_t f = 0; f < frequencies.size(); ++f) {
@@ -164,9 +165,9 @@ class PlantedLayer : public Layer {
     }
   }
 
-  /// 100 sinks, and a logit that falls like a bell 600 tokens wide.
+  /// 100 sinks, and a bell-shaped logit with a width of 600 tokens.
   void plant_window() {
-    Vector frequencies;  // of a bell: quantiles of the normal law
+    Vector frequencies;  // of a bell: quantiles of the normal distribution
     for (int f = 0; f < 31; ++f) {
       double x = 0;
       for (int step = 0; step < 50; ++step)
@@ -221,7 +222,7 @@ class PlantedLayer : public Layer {
   }
 };
 
-// Sinks and window, lines, and blocks are told apart.
+// Distinguishes sinks and window, lines, and blocks.
 TEST(PatternSearch, PlantedHeadsGetTheirPatterns) {
   PlantedLayer layer;
   const FoundPatterns found =
@@ -237,7 +238,7 @@ TEST(PatternSearch, PlantedHeadsGetTheirPatterns) {
   }
 }
 
-// All sizes cover a short prompt: the first candidate wins, and nothing is lost.
+// All sizes cover a short prompt: the first candidate is selected, without any loss.
 TEST(PatternSearch, TiesGoToTheFirstCandidate) {
   Layer layer(1, 1, 16, 700, 700, 5);
   const auto candidates = pattern_candidates(PatternObjective::kRecall);
@@ -258,7 +259,7 @@ TEST(PatternSearch, ShortPromptsAreRefused) {
   EXPECT_THROW(policy.plan(layer.view()), Error);
 }
 
-// The sizes of both variants, and how the published files look.
+// The sizes of both variants, and the format of the published files.
 TEST(PatternSearch, Candidates) {
   EXPECT_EQ(pattern_candidates(PatternObjective::kRecall).size(), 6u);
   EXPECT_EQ(pattern_candidates(PatternObjective::kOutput).size(), 8u);
@@ -272,7 +273,7 @@ TEST(PatternSearch, Candidates) {
   EXPECT_EQ(blocks.slash, 6096);
 }
 
-// What the search writes is what `minference` reads.
+// `minference` reads the result of the search.
 TEST(PatternSearch, FilesRoundTrip) {
   const FoundPatterns found = {
       {{{Kind::kStream, 100, 800}, 0.75}, {{Kind::kVerticalSlash, 500, 700}, 1}},

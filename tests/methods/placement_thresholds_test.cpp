@@ -1,4 +1,4 @@
-// The tokens at which layers move to host memory, against worked examples.
+// The numbers of tokens at which layers move to host memory, compared with worked examples.
 
 #include <gtest/gtest.h>
 

@@ -85,7 +85,7 @@ TEST(PqCache, ChoosesByEstimatedScores) {
   }
 }
 
-// As many centroids as different keys: estimates are exact, and it chooses as exact top-k does.
+// As many centroids as different keys: estimates are exact, and the selection is exact top-k.
 TEST(PqCache, EqualsTheOracleWhereCodesAreExact) {
   constexpr int n = 500, kKeys = 16;
   Step step(n);
@@ -98,7 +98,7 @@ TEST(PqCache, EqualsTheOracleWhereCodesAreExact) {
   }
   const Selection got = step.select("pqcache:b=4,max_iter=100,budget=0.2"),
                   want = step.select("oracle:norm=candidates,budget=0.2");
-  // Equal keys tie: of those the lowest are taken, but for roundings between different sums.
+  // Equal keys tie: the lowest positions are taken, except for rounding differences between sums.
   ASSERT_EQ(got.slots.size(), want.slots.size());
   for (std::size_t s = 0; s < kSets; ++s) EXPECT_EQ(got.slots[s], want.slots[s]);
 }
@@ -108,7 +108,7 @@ TEST(PqCache, ReadsEverythingWithoutAnIndex) {
   EXPECT_FALSE(Step(kSinks + 65).select("pqcache:budget=0.1").all());
 }
 
-/// The layer when it had only its first `n` tokens.
+/// The layer as it was with only its first `n` tokens.
 LayerView view_of_first(Step& step, std::vector<KvHeadCache>& sets, int n) {
   sets = step.sets;
   for (KvHeadCache& set : sets) set.truncate(n);
@@ -117,8 +117,8 @@ LayerView view_of_first(Step& step, std::vector<KvHeadCache>& sets, int n) {
   return out;
 }
 
-// A cache that goes on: the second prompt's tokens get codes by the books of the first, or a book
-// of their own; what stands before is as it was.
+// A cache that is kept: the second prompt's tokens get codes from the codebooks of the first, or
+// from a separate codebook; earlier codes do not change.
 TEST(PqCache, ContinuesInLaterTurns) {
   constexpr int kFirst = 300, kAnswered = 310, n = 600;
   Step step(n);
@@ -143,7 +143,8 @@ TEST(PqCache, ContinuesInLaterTurns) {
   }
 }
 
-// Codes of several books: each token's are those of its book, its score their sum.
+// Several codebooks: a token's code is from its codebook, and the token's score is the sum for this
+// codebook.
 TEST(PqCache, ScoresByTheCodebookOfEachTurn) {
   constexpr int kFirst = 200, n = 400, kParts = 2, kBits = 3;
   Step step(n);

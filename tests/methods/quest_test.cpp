@@ -1,4 +1,4 @@
-// Quest against a reference in double precision, exact top-k and full attention.
+// Quest, compared with a reference in double precision, exact top-k and full attention.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ using test::Machine;
 using test::Steps;
 using Ints = std::vector<std::int32_t>;
 
-/// Of the pages with tokens [begin, end), the greatest product that a key within the bounds of its
-/// dimensions can have with the query.
+/// For each page with tokens [begin, end), the largest possible product of the query with a key
+/// within the bounds of its dimensions.
 double page_bound(const Steps& layer, int head, int begin, int end) {
   const auto set = static_cast<std::size_t>(head / layer.shape.group());
   double sum = 0;
@@ -42,7 +42,8 @@ struct Rule {
   bool competes, retains;
 };
 
-/// Checks that a query head reads `read` best pages, whole, and what it reads besides.
+/// Checks that a query head reads the `read` best pages as a whole, and the other tokens that it
+/// reads.
 void expect_best_pages(const Steps& layer, int head, const Rule& rule, const Ints& got) {
   const int tokens = rule.retains ? layer.prompt_tokens : layer.n,
             pages = (tokens + rule.page - 1) / rule.page;
@@ -52,7 +53,7 @@ void expect_best_pages(const Steps& layer, int head, const Rule& rule, const Int
   }
   if (!rule.competes) bounds.back() = 1e9;
   const Ints best = test::best(bounds, rule.read);
-  Ints read;  // the pages that are read whole
+  Ints read;  // the pages that are read as a whole
   for (int p = 0; p < pages; ++p) {
     int count = 0;
     const int begin = p * rule.page, end = std::min(tokens, begin + rule.page);
@@ -64,7 +65,7 @@ void expect_best_pages(const Steps& layer, int head, const Rule& rule, const Int
       ASSERT_EQ(count, has_current ? 1 : 0) << "part of page " << p;
     }
   }
-  // The current token may be a page of its own that did not win.
+  // The current token may be in a page that was not selected.
   if (rule.competes && !rule.retains && (pages - 1) * rule.page == layer.n - 1 &&
       std::ssize(read) > std::ssize(best) && read.back() == pages - 1)
     read.pop_back();
@@ -103,8 +104,8 @@ TEST(Quest, ReadsThePagesWithTheHighestBounds) {
   }
 }
 
-// Keys (1, 0), (0, 1), (2, -1) make a page whose bound for the query (1, -2) is 4, and so is the
-// score of its last key.  The page after it has a bound of 5, but no key with a score above 1.
+// Keys (1, 0), (0, 1), (2, -1) form a page whose bound for the query (1, -2) is 4, which is also
+// the score of its last key.  The next page has a bound of 5, but no key with a score above 1.
 TEST(Quest, WorkedExample) {
   Steps layer(1, 1, 2, 12, 13, 1);
   const float keys[][2] = {{1, 0}, {0, 1}, {2, -1}, {1, 0},  {1, 0},  {-3, -2},
@@ -120,7 +121,7 @@ TEST(Quest, WorkedExample) {
   EXPECT_EQ(page_bound(layer, 0, 0, 3), 4);
   EXPECT_EQ(page_bound(layer, 0, 3, 6), 5);
   EXPECT_EQ(policy->select(layer.view(3)).slots[0], (Ints{0, 1, 2, 3, 4, 5, 12}));
-  // Two pages would do for 6 tokens, but it reads three; of 12 tokens, the zeros too.
+  // Two pages would suffice for 6 tokens, but Quest reads three; of 12 tokens, also the zeros.
   EXPECT_EQ(layer.policy("quest:budget=6,page=3")->select(layer.view(3)).slots[0],
             (Ints{0, 1, 2, 3, 4, 5, 12}));
   EXPECT_EQ(layer.policy("quest:budget=12,page=3")->select(layer.view(3)).slots[0],
@@ -153,7 +154,7 @@ TEST(Quest, PagesOfOneTokenAreExactTopK) {
 TEST(Quest, ReadsEverythingThatFits) {
   Steps layer(2, 2, 16, 100, 120, 5);
   const auto all_pages = layer.policy("quest:budget=112");       // 7 pages
-  const auto tokens = layer.policy("quest:budget=103,page=64");  // 3 pages of the least, and 103
+  const auto tokens = layer.policy("quest:budget=103,page=64");  // at least 3 pages, and 103
   const auto least = layer.policy("quest:budget=1,page=35");     // 3 pages
   const auto prompt = layer.policy("quest:budget=100%,retain_generated=true");
   for (int i = 0; i < 15; ++i) {
@@ -181,7 +182,7 @@ TEST(Quest, FirstLayersReadEverything) {
 TEST(Quest, SharesThePromptsIndex) {
   Steps layer(2, 2, 16, 165, 190, 5);
   const auto one = layer.policy("quest:budget=48");
-  for (KvHeadCache& set : layer.sets) {  // which nobody reads again
+  for (KvHeadCache& set : layer.sets) {  // which are not read again
     const std::vector<float> zeros(16);
     for (int j = 0; j < 160; ++j) test::write_rows(set, j, zeros.data(), nullptr, nullptr);
   }
@@ -198,14 +199,14 @@ TEST(Quest, SharesThePromptsIndex) {
 }
 
 std::vector<Logits> two_turns_of_quest(Conversation& c) {
-  std::vector<Logits> out = {c.turn(test::made_up_tokens(150, 1))};
-  for (int token : test::made_up_tokens(20, 2)) out.push_back(c.answer(token));
-  out.push_back(c.turn(test::made_up_tokens(20, 3)));
-  for (int token : test::made_up_tokens(6, 4)) out.push_back(c.answer(token));
+  std::vector<Logits> out = {c.turn(test::synthetic_tokens(150, 1))};
+  for (int token : test::synthetic_tokens(20, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(test::synthetic_tokens(20, 3)));
+  for (int token : test::synthetic_tokens(6, 4)) out.push_back(c.answer(token));
   return out;
 }
 
-// In 16 bits too; what does not fit the device any more gets more room.
+// Also with 16 bits; an index that outgrows its device memory gets more memory.
 TEST(Quest, GivesTheSameFromHostMemory) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     if (test::is_emulated() && dtype == DType::kF32) continue;
@@ -228,7 +229,7 @@ TEST(Quest, GivesTheSameFromHostMemory) {
   }
 }
 
-// Tokens that leave the cache while it decodes leave their pages.
+// Tokens that are evicted while decoding are removed from their pages.
 TEST(Quest, FollowsEvictionsWhileDecoding) {
   Steps layer(2, 2, 16, 100, 112, 5);
   const std::string spec = "quest:budget=24,page=4";
@@ -248,21 +249,21 @@ TEST(Quest, FollowsEvictionsWhileDecoding) {
                  Method::parse("tova:budget=60+quest:budget=24,page=1,dense_layers=0,"
                                "retain_generated=true")
                      .make());
-  c.turn(test::made_up_tokens(150, 1));
-  for (int token : test::made_up_tokens(20, 2)) ASSERT_TRUE(test::all_finite(c.answer(token)));
+  c.turn(test::synthetic_tokens(150, 1));
+  for (int token : test::synthetic_tokens(20, 2)) ASSERT_TRUE(test::all_finite(c.answer(token)));
 }
 
 TEST(Quest, ContinuesAfterTruncation) {
   Machine machine("llama3");
   Conversation c(machine.engine, Method::parse("quest:budget=24,page=4,dense_layers=0").make());
-  const std::vector<int> prompt = test::made_up_tokens(150, 1);
+  const std::vector<int> prompt = test::synthetic_tokens(150, 1);
   c.turn(prompt);
   std::vector<Logits> first, again;
-  for (int token : test::made_up_tokens(20, 2)) first.push_back(c.answer(token));
+  for (int token : test::synthetic_tokens(20, 2)) first.push_back(c.answer(token));
   c.sequence.truncate(150);
-  for (int token : test::made_up_tokens(20, 5)) c.answer(token);
+  for (int token : test::synthetic_tokens(20, 5)) c.answer(token);
   c.sequence.truncate(150);
-  for (int token : test::made_up_tokens(20, 2)) again.push_back(c.answer(token));
+  for (int token : test::synthetic_tokens(20, 2)) again.push_back(c.answer(token));
   EXPECT_TRUE(first == again);
 }
 

@@ -1,5 +1,5 @@
-// Queries and keys of a draft model's layer, against weights that PyTorch computed from the same
-// checkpoints (tests/golden/make_draft_golden.py), and what is refused.
+// Queries and keys of a draft model's layer, compared with weights that PyTorch computed from the
+// same checkpoints (tests/golden/make_draft_golden.py), and checkpoints that are refused.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ std::vector<float> draft_golden(const std::string& name) {
   return out;
 }
 
-/// A head beside a model of which there are embeddings and hidden states alone.
+/// A head for a model with embeddings and hidden states only.
 class DraftOfNoModel {
  public:
   DraftOfNoModel(const std::string& folder, bool previous)
@@ -77,7 +77,7 @@ class DraftOfNoModel {
             .key_pool = [this](int head_dim) { return pool(head_dim); }};
   }
 
-  /// Passes of so many rows over the first `end` tokens.
+  /// Passes of `rows` rows over the first `end` tokens.
   void read(int end, int rows) {
     for (int first = seen_; first < end; first += rows) {
       const int count = std::min(rows, end - first);
@@ -88,7 +88,7 @@ class DraftOfNoModel {
     seen_ = end;
   }
 
-  /// The weights of the step of the token behind them, as so many lists.
+  /// The weights of the step of the next token, as `lists` lists.
   std::vector<std::vector<float>> step(int lists) {
     const RetrieverPass view = pass(++seen_, 1);
     retriever_->begin_pass(view);
@@ -105,7 +105,7 @@ class DraftOfNoModel {
   }
 
  private:
-  /// Shows the hidden states of the layers that are read.
+  /// Provides the hidden states of the layers that are read.
   void end_pass(const RetrieverPass& view) {
     const int first = static_cast<int>(view.tokens.size()) - view.rows;
     for (int l = 0; l < config_.layers; ++l) {
@@ -197,7 +197,7 @@ TEST(RetrievalHead, ContinuesAfterTruncation) {
             std::string::npos);
 }
 
-// Four query heads: one for each list, or the greatest of several, or one for several lists.
+// Four query heads: one for each list, the maximum of several, or one for several lists.
 TEST(RetrievalHead, ListTakesTheMaximumOfItsHeads) {
   for (const bool previous : {false, true}) {
     const auto weights = [&](int lists) {
@@ -323,7 +323,7 @@ TEST(DraftCheckpoint, MustFitTheModel) {
             std::string::npos);
 }
 
-// What is read of the files is part of the method's name; what is not read is not.
+// Files that are read are part of the method's name; other files are not.
 TEST(DraftCheckpoint, IsHashedIntoTheMethod) {
   DraftFiles files("midlayer");
   const std::string spec = "specontext:head=" + files.path().string();

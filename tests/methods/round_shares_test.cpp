@@ -1,4 +1,4 @@
-// What a turn gives to the rounds before it, against a decoder in double precision.
+// A turn's attention to the earlier rounds, compared with a decoder in double precision.
 
 #include "methods/actions/round_shares.h"
 
@@ -16,8 +16,8 @@ namespace {
 
 const std::string kModel = TURNBENCH_SOURCE_DIR "/tests/data/models/llama3";
 
-/// Rounds of 9, 17 and 5 tokens behind two of markup, a question of 6 tokens, an answer of 4.
-TokenizedDialogue made_up_dialogue(int vocab) {
+/// Rounds of 9, 17 and 5 tokens after two tokens of markup, a question of 6 tokens, an answer of 4.
+TokenizedDialogue synthetic_dialogue(int vocab) {
   TokenizedDialogue out;
   Random random(7);
   const auto add = [&](SpanKind kind, int turn, int tokens) {
@@ -55,8 +55,8 @@ void expect_shares_near(const std::vector<std::vector<double>>& got, const std::
 
 TEST(RoundShares, EqualsADoublePrecisionDecoder) {
   const PlainDecoder decoder(kModel);
-  const TokenizedDialogue dialogue = made_up_dialogue(decoder.config.vocab);
-  const std::size_t bounds[] = {2, 11, 28, 33};  // of rounds; the last is the question's begin
+  const TokenizedDialogue dialogue = synthetic_dialogue(decoder.config.vocab);
+  const std::size_t bounds[] = {2, 11, 28, 33};  // of rounds; the last is the begin of the question
   const std::size_t question_end = 39, end = dialogue.tokens.size();
   ASSERT_EQ(end, 43u);
   ASSERT_EQ(dialogue.history_tokens, bounds[3]);
@@ -97,7 +97,7 @@ TEST(RoundShares, EqualsADoublePrecisionDecoder) {
   expect_shares_near(got.answer, answer);
   EXPECT_GT(std::abs(question[0][0] - last[0][0]), 1e-3) << "they differ";
 
-  // D(l), written down once more.
+  // D(l), implemented a second time.
   const std::vector<double> divergences = layer_divergences(got.question);
   ASSERT_EQ(divergences.size() + 1, question.size());
   for (std::size_t l = 0; l < divergences.size(); ++l) {

@@ -1,4 +1,5 @@
-// Round Attention against its worked examples, a reference in double precision, and full attention.
+// Round Attention, compared with worked examples, a reference in double precision, and full
+// attention.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -44,11 +45,11 @@ TEST(RoundChoice, WorkedExamples) {
   twelve[0] = 0.9;
   EXPECT_EQ(chosen_rounds(twelve, RoundRule::kAdaptive), (Ints{0}));
   EXPECT_EQ(chosen_rounds(twelve, RoundRule::kTopK).size(), 2u);
-  // A share of 0.82 is below that, but still the best one.
+  // A share of 0.82 is below the threshold, but still the best one.
   twelve.assign(12, 0.18 / 11);
   twelve[7] = 0.82;
   EXPECT_EQ(chosen_rounds(twelve, RoundRule::kAdaptive), (Ints{7}));
-  // Two that stand out of 30, at 0.45 each: mean 0.03333, deviation 0.11134.
+  // Two outliers among 30, at 0.45 each: mean 0.03333, deviation 0.11134.
   std::vector<double> thirty(30, 0.1 / 28);
   thirty[4] = thirty[20] = 0.45;
   EXPECT_EQ(chosen_rounds(thirty, RoundRule::kAdaptive), (Ints{4, 20}));
@@ -129,7 +130,8 @@ struct PlainRoundSettings {
   }
 };
 
-/// The layers of a dialogue by the book: all tokens are there, and each turn says who is seen.
+/// A reference of the layers of a dialogue: all tokens are present, and each turn defines which
+/// tokens it reads.
 class PlainRounds {
  public:
   PlainRounds(const PlainDecoder& decoder, PlainRoundSettings s)
@@ -164,7 +166,7 @@ class PlainRounds {
     return out;
   }
 
-  double closest = INFINITY;  ///< how near a choice was to another one, as a share of all
+  double closest = INFINITY;  ///< smallest distance to another selection, as a share of all
 
  private:
   struct Tokens {
@@ -262,7 +264,7 @@ class PlainRounds {
   bool in_question_ = false;
   std::vector<int> read_;
   std::vector<int> unread_;    // by round: turns in a row
-  std::vector<bool> dropped_;  // by round, when the turn began
+  std::vector<bool> dropped_;  // by round, at the beginning of the turn
 };
 
 struct TurnTokens {
@@ -270,12 +272,12 @@ struct TurnTokens {
 };
 
 /// Turns of unequal lengths.
-std::vector<TurnTokens> made_up_turns(int turns) {
+std::vector<TurnTokens> synthetic_turns(int turns) {
   std::vector<TurnTokens> out;
   for (int t = 0; t < turns; ++t) {
     const auto seed = static_cast<std::uint64_t>(t);
     out.push_back(
-        {made_up_tokens(5 + 7 * t % 23, 2 * seed), made_up_tokens(2 + t % 4, 2 * seed + 1)});
+        {synthetic_tokens(5 + 7 * t % 23, 2 * seed), synthetic_tokens(2 + t % 4, 2 * seed + 1)});
   }
   return out;
 }
@@ -323,7 +325,7 @@ TEST(Round, EqualsAPlainReference) {
     };
     Conversation c(machine.engine, Method::parse(s.spec()).make());
     int number = 0;
-    for (const TurnTokens& turn : made_up_turns(is_emulated() ? 4 : 7)) {
+    for (const TurnTokens& turn : synthetic_turns(is_emulated() ? 4 : 7)) {
       plain.begin_turn();
       const Logits wanted = want(turn.question);
       ASSERT_LE(test::distance(c.turn(turn.question), wanted), 2e-5)
@@ -339,11 +341,11 @@ TEST(Round, EqualsAPlainReference) {
   }
 }
 
-// All rounds, or all layers, are full attention to the bit.
+// With all rounds, or all layers, it is bit-identical to full attention.
 TEST(Round, ReadingAllIsFullAttention) {
   for (const char* model : {"llama3", "qwen2"}) {
     Machine machine(model);
-    const std::vector<TurnTokens> turns = made_up_turns(is_emulated() ? 3 : 6);
+    const std::vector<TurnTokens> turns = synthetic_turns(is_emulated() ? 3 : 6);
     const std::vector<Logits> want = replies(machine.engine, "full", turns);
     const int layers = machine.model.config().layers;
     for (const std::string& spec :
@@ -352,7 +354,7 @@ TEST(Round, ReadingAllIsFullAttention) {
           std::string("round:lw=100")}) {
       EXPECT_TRUE(replies(machine.engine, spec, turns) == want) << model << " " << spec;
     }
-    // So is a first turn, and one with a single round before it.
+    // The same for a first turn, and for a turn after a single round.
     const std::vector<Logits> got = replies(machine.engine, "round:lw=1", turns);
     const std::size_t two = 2 + turns[0].answer.size() + turns[1].answer.size();
     EXPECT_TRUE(
@@ -361,11 +363,11 @@ TEST(Round, ReadingAllIsFullAttention) {
   }
 }
 
-// A dialogue that is prefilled again, answers and all, is read as it was: each part chooses, or
+// A dialogue that is prefilled again with its answers is read as before: each part selects, or
 // reads, as in its turn.
 TEST(Round, ReplayedDialogueHasTheSameResults) {
   Machine machine("llama3");
-  const std::vector<TurnTokens> turns = made_up_turns(6);
+  const std::vector<TurnTokens> turns = synthetic_turns(6);
   for (const char* spec : {"round:lw=1", "round:lw=2,strategy=mean,granularity=token",
                            "round:lw=1,strategy=mean,question=last", "round:lw=1,drop_after=1"}) {
     Conversation kept(machine.engine, Method::parse(spec).make());
@@ -374,7 +376,7 @@ TEST(Round, ReplayedDialogueHasTheSameResults) {
 
     std::vector<int> all = kept.sequence.tokens;
     const DialogueView dialogue{all, kept.spans, 5, 0, {}};
-    for (const std::size_t first : {all.size(), std::size_t{20}}) {  // whole, or in two passes
+    for (const std::size_t first : {all.size(), std::size_t{20}}) {  // as a whole, or in two passes
       Sequence s = machine.engine.make_sequence(Method::parse(spec).make());
       const std::span<const int> tokens(all);
       Logits got;
@@ -396,10 +398,10 @@ TEST(Round, ReplayedDialogueHasTheSameResults) {
   }
 }
 
-// Dialogues that share a prefill go on as if each were alone.
+// Dialogues that share a prefill continue as if each were alone.
 TEST(Round, ForksOfASharedPrefixContinue) {
   Machine machine("llama3");
-  const std::vector<TurnTokens> turns = made_up_turns(5);
+  const std::vector<TurnTokens> turns = synthetic_turns(5);
   const auto policies = [] { return Method::parse("round:lw=1").make(); };
   Conversation alone(machine.engine, policies()), prefix(machine.engine, policies().prefill_part());
   replies(alone, std::span(turns).first(4));
@@ -414,10 +416,10 @@ TEST(Round, ForksOfASharedPrefixContinue) {
             alone.sequence.policies.selection->counters());
 }
 
-// What is read above is counted: the first token, a round of four, and the turn.
+// Tokens that the upper layers read are counted: the first token, a round of four, and the turn.
 TEST(Round, CountsWhatItReads) {
   Machine machine("llama3");
-  const std::vector<TurnTokens> turns = made_up_turns(5);
+  const std::vector<TurnTokens> turns = synthetic_turns(5);
   Conversation c(machine.engine, Method::parse("round:lw=1").make());
   replies(c, std::span(turns).first(4));
   const int before = static_cast<int>(c.sequence.tokens.size());
@@ -441,8 +443,8 @@ TEST(Round, CountsWhatItReads) {
             before + question + 1 + (shape.layers - 1) * (read + 1));
 }
 
-/// Of all layers above `lower`: the bytes of so many tokens' keys and values; to a device with
-/// memory of its own, also of their positions.
+/// Bytes of the keys and values of `tokens` tokens in all layers above `lower`; on a device with
+/// separate memory, also of their positions.
 std::int64_t upper_bytes(const Sequence& s, int lower, double tokens, bool to_device) {
   const ModelShape& shape = s.shape();
   const PageLayout& layout = s.sets(0)[0].layout();
@@ -452,15 +454,15 @@ std::int64_t upper_bytes(const Sequence& s, int lower, double tokens, bool to_de
   return row * shape.kv_heads * (shape.layers - lower) * static_cast<std::int64_t>(tokens);
 }
 
-/// Talks with the cache in host memory and on the device: the same bits, and what moves is what was
-/// chosen, once a turn, and every new row.
+/// Dialogues with the cache in host memory and on the device: the same bits.  The transfers are the
+/// selected rounds, once per turn, and every new row.
 void expect_host_as_device(Machine& machine, int lw, const std::string& settings) {
   const std::string spec = fmt::format("round:lw={}{}", lw, settings);
   SCOPED_TRACE(machine.name + " " + spec);
   const int layers = machine.engine.shape().layers, lower = std::min(lw, layers);
   Conversation device(machine.engine, Method::parse(spec + ",placement=device").make()),
       host(machine.engine, Method::parse(spec).make());
-  for (const TurnTokens& turn : made_up_turns(is_emulated() ? 4 : 9)) {
+  for (const TurnTokens& turn : synthetic_turns(is_emulated() ? 4 : 9)) {
     const std::span<const TurnTokens> one(&turn, 1);
     const double before = static_cast<double>(host.sequence.tokens.size());
     host.sequence.counters = {};
@@ -510,11 +512,11 @@ TEST(Round, HostKeepsUnreadTokens) {
   expect_host_as_device(windowed, 1, ",strategy=mean");
 }
 
-// A question that is prefilled in chunks has chosen when its last row has.
+// A question that is prefilled in chunks selects after its last row.
 TEST(Round, ResultsDoNotDependOnChunks) {
   for (const char* model : {"llama3", "qwen2-yarn"}) {
     Machine machine(model);
-    const std::vector<TurnTokens> turns = made_up_turns(is_emulated() ? 4 : 7);
+    const std::vector<TurnTokens> turns = synthetic_turns(is_emulated() ? 4 : 7);
     for (const char* settings : {"lw=1,strategy=mean", "lw=1,question=last,granularity=token",
                                  "lw=1,placement=device,share=0.4"}) {
       const std::string spec = fmt::format("round:{}", settings);
@@ -541,11 +543,11 @@ TEST(Round, ResultsDoNotDependOnChunks) {
   }
 }
 
-// One submission for each chosen round, or one for each of them and layer.
+// One submission for each selected round, or one for each selected round and layer.
 TEST(Round, RoundsAreTransferredSeparately) {
   if (is_emulated()) GTEST_SKIP() << "its models have one upper layer";
   Machine machine("llama3");
-  const std::vector<TurnTokens> turns = made_up_turns(7);
+  const std::vector<TurnTokens> turns = synthetic_turns(7);
   for (const bool overlap : {false, true}) {
     Conversation c(machine.engine,
                    Method::parse(fmt::format("round:lw=1,share=0.5,overlap={}", overlap)).make());
@@ -565,8 +567,8 @@ TEST(Round, RoundsAreTransferredSeparately) {
   }
 }
 
-// Of each turn's rounds one is read.  The others are dropped when the next turn begins, so that it
-// chooses between that one and the round just ended.
+// One of each turn's rounds is read.  The others are dropped when the next turn begins, which
+// therefore selects between that round and the last one.
 TEST(Round, DropsUnselectedRounds) {
   Machine machine("llama3");
   const int layers = machine.engine.shape().layers;
@@ -576,7 +578,7 @@ TEST(Round, DropsUnselectedRounds) {
       never(machine.engine, Method::parse("round:lw=1,drop_after=100").make()),
       plain(machine.engine, Method::parse("round:lw=1").make());
   int turns = 0;
-  for (const TurnTokens& turn : made_up_turns(is_emulated() ? 4 : 9)) {
+  for (const TurnTokens& turn : synthetic_turns(is_emulated() ? 4 : 9)) {
     const std::span<const TurnTokens> one(&turn, 1);
     EXPECT_TRUE(replies(host, one) == replies(device, one)) << turns;
     EXPECT_TRUE(replies(never, one) == replies(plain, one)) << turns;
@@ -595,15 +597,16 @@ TEST(Round, DropsUnselectedRounds) {
   }
 }
 
-// Without the lower layers' earlier rounds a turn begins with their copies: the same bits, and
-// beside what is chosen all tokens but the first one cross the link.
+// If the lower layers do not keep their earlier rounds on the device, a turn begins with their
+// transfers: the same bits, and in addition to the selected rounds all tokens except the first one
+// are transferred.
 TEST(Round, ColdRoundsAreTransferredWithTheTurn) {
   Machine machine("llama3");
   const int layers = machine.engine.shape().layers;
   for (const std::string settings : {"", ",overlap=true,strategy=mean"}) {
     Conversation warm(machine.engine, Method::parse("round:lw=1" + settings).make()),
         cold(machine.engine, Method::parse("round:lw=1,cold=true" + settings).make());
-    for (const TurnTokens& turn : made_up_turns(is_emulated() ? 3 : 6)) {
+    for (const TurnTokens& turn : synthetic_turns(is_emulated() ? 3 : 6)) {
       const std::span<const TurnTokens> one(&turn, 1);
       const double before = static_cast<double>(cold.sequence.tokens.size());
       warm.sequence.counters = cold.sequence.counters = {};
@@ -620,10 +623,10 @@ TEST(Round, ColdRoundsAreTransferredWithTheTurn) {
   }
 }
 
-// Forks in mid-answer, and answers that begin anew.
+// Forks within an answer, and answers that begin again.
 TEST(Round, ForksAreIndependent) {
   Machine machine("llama3");
-  const std::vector<TurnTokens> turns = made_up_turns(6);
+  const std::vector<TurnTokens> turns = synthetic_turns(6);
   const auto begun = [&](const char* spec) {
     Conversation out(machine.engine, Method::parse(spec).make());
     replies(out, std::span(turns).first(5));
@@ -643,8 +646,8 @@ TEST(Round, ForksAreIndependent) {
   EXPECT_TRUE(fork.turn(turns[0].question) == want);
 }
 
-// The device has the lower layers, and of the others what is chosen and the turn: its allocator
-// sees to it.
+// The device holds the lower layers, and of the other layers the selected rounds and the turn, as
+// its allocator shows.
 TEST(Round, ADialogueOfFortyRoundsStaysWithinTheDevice) {
   if (is_emulated()) return;
   Machine machine(TURNBENCH_SOURCE_DIR "/models/tiny");
@@ -664,8 +667,8 @@ TEST(Round, ADialogueOfFortyRoundsStaysWithinTheDevice) {
   const auto talk = [&](Conversation& c) {
     std::vector<Logits> out;
     for (std::uint64_t t = 0; t < kRounds; ++t) {
-      out.push_back(c.turn(made_up_tokens(kQuestion, 2 * t)));
-      for (const int token : made_up_tokens(kAnswer, 2 * t + 1)) out.push_back(c.answer(token));
+      out.push_back(c.turn(synthetic_tokens(kQuestion, 2 * t)));
+      for (const int token : synthetic_tokens(kAnswer, 2 * t + 1)) out.push_back(c.answer(token));
     }
     return out;
   };
@@ -680,12 +683,12 @@ TEST(Round, ADialogueOfFortyRoundsStaysWithinTheDevice) {
   EXPECT_THROW(talk(refused), Error);
 }
 
-// A cache that no prefill has filled: the last rows of the prompt choose.
+// A cache that was filled without a prefill: the last rows of the prompt select.
 TEST(Round, FilledCachesSelectRounds) {
   Machine machine("llama3");
   std::vector<Span> spans;
   for (int t = 0; t < 20; ++t) spans.push_back({SpanKind::kQuestion, t, 50 * t, 50 * (t + 1)});
-  const std::vector<int> prompt = made_up_tokens(1000, 1);
+  const std::vector<int> prompt = synthetic_tokens(1000, 1);
   const DialogueView dialogue{prompt, spans, 19, 1, {}};
   Sequence s = machine.engine.make_sequence(Method::parse("round:lw=1").make());
   machine.engine.fill_random_kv(s, prompt, dialogue, 5);

@@ -24,7 +24,7 @@ int first_row(const std::string& scorer, int n) {
   return scorer == "h2o" ? 0 : scorer == "tova" ? n - 1 : n - kScorerWindow;
 }
 
-// Without a floor, head h keeps its members of the layer's H (B - w) best tokens.
+// Without a floor, head h keeps its part of the layer's H (B - w) best tokens.
 TEST(AdaKv, DividesTheJointTopKOfAnyScores) {
   for (const char* scorer : {"snapkv", "h2o", "tova"}) {
     for (const auto& [group, per_head] : {std::pair(1, false), {4, false}, {4, true}}) {
@@ -58,7 +58,7 @@ TEST(AdaKv, DividesTheJointTopKOfAnyScores) {
   }
 }
 
-// With a floor of everything it is the scorer's own method, for each head by itself.
+// With a floor of the whole budget, it is the scorer's method, for each head separately.
 TEST(AdaKv, FloorOfOneEqualsTheScorersMethod) {
   Layer layer(4, 2, 64, 300, 300, 9);
   const std::string ada = "adakv:budget=64,window=8,floor_alpha=1,gqa_agg=sum,scorer=";
@@ -70,7 +70,8 @@ TEST(AdaKv, FloorOfOneEqualsTheScorersMethod) {
             kept("tova:budget=64,protect_last=true", one)[0]);
 }
 
-// What a scorer does not read is not computed: the window pass of SnapKV, the second pass of H2O.
+// Statistics that a scorer does not read are not computed: the window pass of SnapKV, the second
+// pass of H2O.
 TEST(AdaKv, RequestsOnlyItsScorersStatistics) {
   const auto policy = [](const char* scorer) {
     return Method::parse(fmt::format("adakv:window=8,scorer={}", scorer)).make();
@@ -83,7 +84,7 @@ TEST(AdaKv, RequestsOnlyItsScorersStatistics) {
   EXPECT_TRUE(policy("keyformer").eviction->columns()[0].gumbel);
 }
 
-// The tests from here on apply to every registered scorer, also to those of a program with further
+// The following tests apply to every registered scorer, also to those of a program with additional
 // methods.
 
 TEST(Scorers, DefaultIsSnapKv) {
@@ -158,7 +159,7 @@ TEST(Scorers, PyramidsAndChunksApplyToAnyScores) {
   }
 }
 
-// A policy asks for the statistics of its scorer only.
+// A policy requests only the statistics of its scorer.
 TEST(Scorers, DeclareTheirStatistics) {
   for (const std::string& name : registered_scorers()) {
     for (const char* method : {"adakv", "pyramidkv", "chunkkv"}) {

@@ -41,7 +41,7 @@ TEST(Pooling, OrderAgainstTheGroupMean) {
   EXPECT_NE(pool1d(mean, 3, Pooling::kMax), pooled_mean(Pooling::kMax));
 }
 
-// Sum against maximum over the group.
+// Sum compared with maximum over the group.
 TEST(GroupScores, Rules) {
   HeadScores heads;
   heads.stride = 3;

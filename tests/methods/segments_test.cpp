@@ -1,4 +1,4 @@
-// Segments, and SABlock, which cuts the prompt where its text says so.
+// Segments, and SABlock, which splits the prompt at delimiters in its text.
 
 #include "methods/parts/segments.h"
 
@@ -78,7 +78,8 @@ TEST(SaBlock, Ablations) {
   // Token level, with and without guidance.
   EXPECT_EQ(of("block_max=1"), (Ints{0, 4, 5, 6, 7, 10}));
   EXPECT_EQ(of("lambda=0,block_max=1"), (Ints{0, 4, 5, 6, 8, 10}));
-  // Without guidance: budgets [1, 3, 1]; blocks of 3, {4,5,6} and {7}, hold all that {4,5,6} do.
+  // Without guidance: budgets [1, 3, 1]; blocks of 3, {4,5,6} and {7}, have the whole score of
+  // {4,5,6}.
   EXPECT_EQ(of("lambda=0"), (Ints{0, 4, 5, 6, 8, 10}));
   // Fixed blocks of 2 over the whole prompt, sums .32 .04 .22 .20 .105: two and a half of them.
   EXPECT_EQ(of("lambda=0,segment=none,blocks=fixed,block_max=2"), (Ints{0, 1, 4, 5, 6, 10}));
@@ -89,8 +90,7 @@ TEST(SaBlock, Ablations) {
   EXPECT_EQ(of("lambda=0,segment=none,block_max=1"), (Ints{0, 4, 5, 6, 8, 10}));
 }
 
-// A fixed size is that size also in a segment whose budget is smaller: sums .34 and .46, two
-// tokens.
+// A fixed size is also used in a segment whose budget is smaller: sums .34 and .46, two tokens.
 TEST(SaBlock, FixedBlocksAreNotCutToTheBudget) {
   PrescribedLayer layer({rows_like({.30, .01, .01, .01, .01, .10, .09, .09, .09, .09})});
   std::vector<int> tokens;

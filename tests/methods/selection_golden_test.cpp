@@ -1,10 +1,10 @@
-// Methods that select, against their official code: what it reads of made layers and the attention
-// over that.  The files name repository and commit; tests/golden/make_METHOD_golden.py wrote those
-// of quest and sparq.  PQCache's code ran in 32 bits and with what it means: k-means gets all keys
-// behind the sinks, a token leaves the local window before the current one takes its place, the
-// block cache begins empty and is filled in order.  ClusterKV's kernels ran as C++, with a stable
-// sort of tokens by cluster and clusters in the order of their scores; steps that cluster an answer
-// are left out.
+// Selection methods, compared with their official code: the tokens read of constructed layers and
+// the attention over them.  The files name repository and commit;
+// tests/golden/make_METHOD_golden.py wrote those of quest and sparq.  PQCache's code ran in 32 bits
+// and without its errors: k-means gets all keys after the sinks, a token leaves the local window
+// before the current one replaces it, the block cache is empty at first and is filled in order.
+// ClusterKV's kernels ran as C++, with a stable sort of tokens by cluster and clusters in the order
+// of their scores; steps that cluster an answer are excluded.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -61,8 +61,8 @@ class MadeSteps : public test::Steps {
     }
   }
 
-  /// Attention of the step over what it reads.  Of each head's output the first element counts
-  /// once, the second twice and so on.
+  /// Attention of the step over the tokens that it reads.  Of each head's output the first element
+  /// counts once, the second twice and so on.
   std::vector<double> sums_of(const Selection& read) {
     const std::int32_t position = n - 1;
     const auto dim = std::int64_t{shape.head_dim};
@@ -123,7 +123,8 @@ TEST(SelectionGolden, Quest) {
       const Selection got = policy->select(layer.view(3));
       const Json& pages = c["pages"][step];
       if (layer.n <= budget && std::ssize(pages[0]) * page < layer.n) {
-        // Here a budget of all tokens reads all, there as many pages as it fills.
+        // Here a budget of all tokens reads all of them; the official code reads as many pages as
+        // the budget fills.
         EXPECT_TRUE(got.all());
         continue;
       }
@@ -144,7 +145,7 @@ TEST(SelectionGolden, Quest) {
   }
 }
 
-// With sinks as PQCache's copy has it.
+// With sinks as in PQCache's copy.
 TEST(SelectionGolden, SparQ) {
   const Json golden = golden_of("sparq");
   for (const Json& c : golden["cases"]) {
@@ -215,7 +216,7 @@ TEST(SelectionGolden, PqCache) {
 }
 
 TEST(SelectionGolden, ClusterKv) {
-  constexpr int kLayer = 2;  // of the script, for which ours draws the first centroids
+  constexpr int kLayer = 2;  // of the script; here it draws the first centroids
   const Json golden = golden_of("clusterkv");
   for (const Json& c : golden["cases"]) {
     MadeSteps layer(c);

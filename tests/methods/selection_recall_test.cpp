@@ -8,7 +8,7 @@
 namespace turnbench {
 namespace {
 
-// What a head attends to most, found one by one in double precision.
+// The tokens with the highest attention of a head, found one by one in double precision.
 TEST(SelectionRecall, IsTheShareOfTheBestTokens) {
   constexpr int n = 60, k = 10, kSets = 2, kGroup = 2;
   test::Layer layer(kSets, kGroup, 8, n, 1, 3);
@@ -31,10 +31,10 @@ TEST(SelectionRecall, IsTheShareOfTheBestTokens) {
   EXPECT_DOUBLE_EQ(selection_recall(layer.view(), {first}), want / (kSets * kGroup));
 }
 
-// Of tokens whose attention is 0 none is better than another.
+// Tokens whose attention is 0 are equally good.
 TEST(SelectionRecall, TokensWithoutAttentionDoNotCount) {
   test::PrescribedLayer layer({test::rows_like({.6, 0, 0, .4, 0, 0})}, 1, 1);
-  for (float& q : layer.queries) q = q < -500 ? -1e6f : q;  // what is 1e-30 there
+  for (float& q : layer.queries) q = q < -500 ? -1e6f : q;  // 1e-30 in the reference
   layer.tail.clear();
   layer.tail.push(layer.queries.data() + (layer.n - 1) * 64, layer.n - 1);
   const auto recall = [&](const std::vector<std::int32_t>& slots) {

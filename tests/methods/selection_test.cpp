@@ -1,4 +1,4 @@
-// The oracle against dense references and worked examples.
+// The oracle, compared with dense references and worked examples.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(Oracle, EqualsTheExactTopOfTheMiddle) {
                                                    all ? "all" : "candidates"))
                              .make();
       const Selection got = p.selection->select(layer.view());
-      // budget = floor((390 - 16) * 0.2) = 74, half of it local; the current token comes on top.
+      // budget = floor((390 - 16) * 0.2) = 74, half of it local; the current token is additional.
       const int local = 37, top = 37, begin = 16, end = 400 - 1 - local;
       for (int s = 0; s < 2; ++s) {
         std::vector<double> scores(400, 1e9);
@@ -41,8 +41,8 @@ TEST(Oracle, EqualsTheExactTopOfTheMiddle) {
   }
 }
 
-// Heads (.98, .015, .005) and (.1, .3, .6), the first key a sink: a head that looks at the sink
-// counts little (.315 against .605), or, over the candidates alone, as much as the other (1.083
+// Heads (.98, .015, .005) and (.1, .3, .6), the first key a sink: a head that attends to the sink
+// counts little (.315 against .605), or, over the candidates only, as much as the other (1.083
 // against .917).
 TEST(Oracle, NormalizesOverAllKeysOrOverTheCandidates) {
   test::PrescribedLayer layer({test::rows_like({.98, .015, .005}), test::rows_like({.1, .3, .6})},
@@ -78,7 +78,7 @@ TEST(Oracle, PureFormHoldsTheMostMass) {
   layer.prompt_tokens = 299;
   const Policies pure = Method::parse("oracle:budget=40,sinks=0,local=0").make();
   const Ints set = pure.selection->select(layer.view()).slots[0];
-  EXPECT_EQ(set.size(), 41u);  // the current token is free
+  EXPECT_EQ(set.size(), 41u);  // the current token is not counted
   const auto mass = [&](const Ints& slots) {
     double sum = 0;
     for (int j : slots) sum += layer.probability(0, 299, j);
@@ -92,7 +92,7 @@ TEST(Oracle, PureFormHoldsTheMostMass) {
   }
 }
 
-// What k tokens hold, more tokens hold, too.
+// More tokens have at least the mass of fewer tokens.
 TEST(Oracle, IsMonotoneInK) {
   Layer layer(2, 2, 32, 200, 1, 9);
   layer.prompt_tokens = 199;
@@ -133,10 +133,10 @@ TEST(Oracle, SmallPromptsAreReadCompletely) {
   layer.prompt_tokens = 39;
   const Policies p = Method::parse("oracle").make();
   for (const Ints& set : p.selection->select(layer.view()).slots) {
-    // floor(7 * 0.2) = 1, whose halves are none.
+    // floor(7 * 0.2) = 1, half of which is 0.
     EXPECT_EQ(set.size(), 33u);
   }
-  // A share of everything is everything, though half of 7 is 3.
+  // A share of 1 covers all tokens, although half of 7 is 3.
   const Policies whole = Method::parse("oracle:budget=100%").make();
   for (const Ints& set : whole.selection->select(layer.view()).slots) EXPECT_EQ(set.size(), 40u);
   const Policies all = Method::parse("oracle:budget=1000").make();

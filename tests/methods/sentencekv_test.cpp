@@ -1,4 +1,4 @@
-// SentenceKV: worked examples, the official code's order of steps, and a dense reference.
+// SentenceKV: worked examples, the order of steps of the official code, and a dense reference.
 
 #include <gtest/gtest.h>
 
@@ -16,15 +16,15 @@ Selection step(const Policies& p, Layer& layer) {
   return p.selection->select(layer.view());
 }
 
-// Section 15: nearness 1.0 and 0.2, sentences of five, room for seven: 5 + 2.  Slot 2, right behind
-// the first tokens, is not retrieved.
+// Section 15: nearness 1.0 and 0.2, sentences of five, room for seven: 5 + 2.  Slot 2, directly
+// after the first tokens, is not retrieved.
 TEST(SentenceKv, WorkedExample) {
   const Policies p = Method::parse(
                          "sentencekv:budget=11,window=1,sinks=2,recent=2,"
                          "semantic_factor=8,length_threshold=0")
                          .make();
   Layer prompt(1, 1, 8, 18, 18, 1);
-  // Keys of the sentences {2..6} and {7..11} along the first axis, the rest far away.
+  // Keys of the sentences {2..6} and {7..11} along the first axis, the other keys far away.
   const auto place = [](Layer& layer) {
     for (int j = 0; j < layer.n; ++j) {
       std::vector<float> key(8, 0);
@@ -70,7 +70,7 @@ TEST(SentenceKv, SentencesOfTheAnswer) {
   }
 }
 
-/// The retrieved middle by the book: sentences by the dot product of mean query and mean key.
+/// A reference of the retrieved tokens: sentences by the dot product of mean query and mean key.
 TEST(SentenceKv, EqualsTheDenseReference) {
   for (int group : {1, 4, 7}) {
     for (int head_dim : {64, 128}) {
@@ -83,7 +83,7 @@ TEST(SentenceKv, EqualsTheDenseReference) {
       const Policies p = Method::parse("sentencekv:budget=120,length_threshold=0").make();
       Layer layer(2, group, head_dim, n + 1, 1, 21);
       tell(layer, tokens, ends);
-      {  // the prompt is what the layer holds but for its last token
+      {  // the prompt is all tokens of the layer except the last one
         std::vector<KvHeadCache> sets = layer.sets;
         for (KvHeadCache& set : sets) set.truncate(n);
         LayerView view{0, layer.shape, sets, *layer.stats, layer.dialogue, 0, n, n, 0};
@@ -114,7 +114,7 @@ TEST(SentenceKv, EqualsTheDenseReference) {
         }
         std::set<std::int32_t> want;
         for (int j = 0; j < 32; ++j) want.insert(j), want.insert(n - j);
-        const int never = 32;  // right behind the first tokens
+        const int never = 32;  // directly after the first tokens
         while (want.size() < 120) {
           const auto at = std::max_element(nearness.begin(), nearness.end());
           for (int j : sentences[static_cast<std::size_t>(at - nearness.begin())]) {
@@ -128,8 +128,8 @@ TEST(SentenceKv, EqualsTheDenseReference) {
   }
 }
 
-/// What the steps of an answer read in one set of one head, whose prompt is `prompt` tokens without
-/// a mark and whose answer has a full stop where `answer` has one.
+/// The tokens that the steps of an answer read in one set of one head; the prompt has `prompt`
+/// tokens without a mark, and the answer has a full stop where `answer` has one.
 std::vector<Ints> read_while_saying(const std::string& spec, int prompt,
                                     const std::string& answer) {
   const Policies p = Method::parse(spec).make();
@@ -153,8 +153,8 @@ std::vector<Ints> read_while_saying(const std::string& spec, int prompt,
 
 // Twenty tokens and "aaa.aaa" with B = 8, two first and two recent tokens: the official code
 // appends the token, ends the sentence if it is a full stop, and reads everything while the
-// sentence has at most one token.  What it retrieves of the pool, which is one sentence, begins
-// behind slot 2.
+// sentence has at most one token.  The tokens retrieved from the pool, which is one sentence, begin
+// after slot 2.
 TEST(SentenceKv, FullStopsEndTheSentenceBeforeTheStepSelects) {
   const auto all = [](int n) {
     Ints out;
@@ -177,8 +177,8 @@ TEST(SentenceKv, FullStopsEndTheSentenceBeforeTheStepSelects) {
   }
 }
 
-// Whatever the prompt's length, what is read are slots of the set, ascending, each once: the first
-// 32 and the last 32, which are all of a short one, and between them what the budget leaves.
+// For every length of the prompt, the read slots are in the set, ascending and unique: the first 32
+// and the last 32, which cover a short set, and between them the rest of the budget.
 TEST(SentenceKv, AllOfAShortPrompt) {
   for (int prompt : {1, 2, 10, 31, 32, 33, 50, 63, 64, 65, 70, 100}) {
     const std::vector<Ints> got = read_while_saying("sentencekv:budget=100%", prompt, "aaa.aaaaaa");
@@ -202,7 +202,7 @@ TEST(SentenceKv, AllOfAShortPrompt) {
 }
 
 // Rows of the official index: 41 sentences in a pool of 800 tokens have room for max(100, 2 * 19 +
-// 50) tokens each.  Of a sentence of 400 its first 100 can be retrieved.
+// 50) tokens each.  Only the first 100 tokens of a sentence of 400 can be retrieved.
 TEST(SentenceKv, LongSentencesAreCutAsInTheOfficialIndex) {
   constexpr int n = 800;
   std::vector<int> ends, tokens;
@@ -250,7 +250,7 @@ TEST(SentenceKv, LongGeneratedSentencesAreLostAsInTheOfficialIndex) {
   const auto last_of = [&](const char* rule, int sentence) {
     return read_while_saying(spec + rule, 60, std::string(sentence - 1, 'a') + ".aa").back();
   };
-  const auto retrieved = [](int end, int n) {  // of everything but the slot after the first two
+  const auto retrieved = [](int end, int n) {  // of all tokens except the slot after the first two
     Ints out = {0, 1};
     for (int j = 3; j < end; ++j) out.push_back(j);
     for (int j = n - 2; j < n; ++j) out.push_back(j);

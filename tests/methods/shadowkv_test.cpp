@@ -1,4 +1,4 @@
-// ShadowKV against a reference in double precision, its worked examples and full attention.
+// ShadowKV, compared with a reference in double precision, worked examples and full attention.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ namespace {
 using test::Conversation;
 using test::Logits;
 using test::Machine;
-using test::made_up_tokens;
+using test::synthetic_tokens;
 using Ints = std::vector<std::int32_t>;
 
 constexpr int kChunk = 8;
@@ -42,7 +42,7 @@ std::vector<float> normal(std::size_t count, std::uint64_t seed) {
   return out;
 }
 
-/// A layer whose sets have keys before RoPE too, and which tokens come bit by bit.
+/// A layer whose sets also have keys before RoPE, and which receives its tokens in parts.
 struct RopeLayer : test::Layer {
   RopeLayer(int kv_heads, int group, int head_dim, int tokens, std::uint64_t seed)
       : test::Layer(kv_heads, group, head_dim, tokens, 1, seed) {
@@ -53,7 +53,7 @@ struct RopeLayer : test::Layer {
     rope_tables(rope_frequencies({}, head_dim), 1, all, cos.data(), sin.data());
     const std::size_t row = static_cast<std::size_t>(head_dim);
     for (std::size_t s = 0; s < keys.size(); ++s) {
-      // Keys of neighbours are alike, as in a text.
+      // Keys of adjacent tokens are similar, as in a text.
       std::vector<float>& own = raw.emplace_back(normal(all.size() * row, seed + 31 + s));
       for (std::size_t i = row; i < own.size(); ++i) own[i] += 0.8f * own[i - row];
     }
@@ -87,7 +87,7 @@ struct RopeLayer : test::Layer {
     }
     return out;
   }
-  /// As if the layer had so many tokens, of which the last ones are an answer.
+  /// The layer as if it had `tokens` tokens, of which the last ones are an answer.
   LayerView at(int tokens, int answered = 0, int layer = 0) {
     sets = cached;
     for (KvHeadCache& set : sets) set.truncate(tokens);
@@ -126,7 +126,7 @@ std::vector<double> landmark(const RopeLayer& layer, int set, int chunk, int tok
   return out;
 }
 
-/// Chunks [first, end) of a set with the least cosine of a key with the landmark.
+/// Chunks [first, end) of a set with the smallest cosine of a key with the landmark.
 Ints outliers_of(const RopeLayer& layer, int set, int first, int end, int count) {
   std::vector<double> strangeness;
   for (int c = first; c < end; ++c) {
@@ -145,8 +145,8 @@ Ints outliers_of(const RopeLayer& layer, int set, int first, int end, int count)
   return out;
 }
 
-/// Softmax over the landmarks of the chunks that are no outliers, for each query head; the chunks
-/// with the greatest maximum over the heads of a set.
+/// Softmax over the landmarks of the chunks that are not outliers, for each query head; the chunks
+/// with the highest maximum over the heads of a set.
 Ints chosen_of(const RopeLayer& layer, int set, int chunks, const Ints& outliers, int count) {
   Ints others;
   for (int c = 0; c < chunks; ++c) {
@@ -209,7 +209,8 @@ TEST(ShadowKv, ReadsTheChunksOfAPlainReference) {
   }
 }
 
-// Outliers of what a later turn adds: 10 for 50 chunks are 6 for 30 more, if the index goes on.
+// Outliers among the tokens of a later turn: 10 for 50 chunks give 6 for 30 more, if the index is
+// extended.
 TEST(ShadowKv, LaterTurnsHaveOutliersInProportion) {
   RopeLayer layer(2, 2, 16, 800, 4);
   for (const bool rebuild : {false, true}) {
@@ -254,7 +255,7 @@ TEST(ShadowKv, CountsChunksAndTails) {
   EXPECT_EQ(tail_of(",class=offload"), std::pair(120, 43));
 }
 
-// 24 outliers for each whole 1024 tokens of the budget, or as many as asked for.
+// 24 outliers for each whole 1024 tokens of the budget, or the given number.
 TEST(ShadowKv, OutliersOfItsClasses) {
   RopeLayer layer(1, 1, 4, 3000, 6);
   const auto outliers = [&](const std::string& spec) {
@@ -270,7 +271,7 @@ TEST(ShadowKv, OutliersOfItsClasses) {
   EXPECT_EQ(outliers("budget=512,outliers=7"), 7u);
 }
 
-// Keys that are equal have a cosine of 1: such a chunk is no outlier while others differ.
+// Keys that are equal have a cosine of 1: such a chunk is not an outlier while others differ.
 TEST(ShadowKv, EqualKeysAreNoOutliers) {
   RopeLayer layer(1, 1, 8, 400, 7);
   for (int j = 80; j < 88; ++j) {
@@ -325,7 +326,7 @@ double error_of(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(out);
 }
 
-/// A matrix with singular values of all sizes.
+/// A matrix with singular values of different magnitudes.
 std::vector<float> uneven(std::int64_t rows, std::int64_t columns) {
   std::vector<float> out = normal(static_cast<std::size_t>(rows * columns), 9);
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -333,7 +334,7 @@ std::vector<float> uneven(std::int64_t rows, std::int64_t columns) {
   return out;
 }
 
-// Singular values are those of a full SVD, and what is left out has the norm of the others.
+// Singular values are those of a full SVD, and the error has the norm of the omitted ones.
 TEST(LowRankKeys, FactorsEqualAnSvd) {
   using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   for (const std::int64_t rows : {20, 300}) {
@@ -365,7 +366,7 @@ TEST(LowRankKeys, FactorsEqualAnSvd) {
 }
 
 TEST(LowRankKeys, HandlesLowerRanksAndNoKeys) {
-  // Rank 3 of 8 columns, and nothing but zeros.
+  // Rank 3 of 8 columns, and a zero matrix.
   std::vector<float> x(static_cast<std::size_t>(50 * 8));
   const std::vector<float> a = normal(150, 1), b = normal(24, 2);
   x = product(a, b, 3, 8);
@@ -378,8 +379,8 @@ TEST(LowRankKeys, HandlesLowerRanksAndNoKeys) {
   for (const float u : coefficients(none, of_zeros)) EXPECT_EQ(u, 0);
 }
 
-/// Attention of a step over a selection, in a working set as the engine has it: what is pinned in
-/// the first slots, then what is chosen, `missing` tokens of each set, whose keys are rebuilt.
+/// Attention of a step over a selection, in a working set as in the engine: pinned tokens in the
+/// first slots, then the selected ones, with `missing` tokens of each set whose keys are rebuilt.
 std::vector<float> attend(RopeLayer& layer, SelectionPolicy& policy, const Selection& selection,
                           std::size_t missing) {
   const std::size_t sets = layer.cached.size();
@@ -443,8 +444,8 @@ std::vector<double> attention(const RopeLayer& layer, int head, const Ints& slot
   return out;
 }
 
-// One layer, all of it in double precision: SVD of the first prompt's keys before RoPE, the second
-// prompt's in its basis, landmarks, outliers, choice, rebuilt keys, attention.
+// A reference of one layer in double precision: SVD of the first prompt's keys before RoPE, the
+// second prompt's keys in this basis, landmarks, outliers, selection, rebuilt keys, attention.
 TEST(ShadowKv, AttentionIsThatOfAPlainReference) {
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   constexpr int kSets = 2, kGroup = 2, kDim = 16, kFirst = 420, kSecond = 530, kRank = 9;
@@ -576,14 +577,14 @@ TEST(ShadowKv, AgreesWithTheOfficialCode) {
 
 /// Two turns with answers; the logits of each step.
 std::vector<Logits> dialogue(Conversation& c, int prompt) {
-  std::vector<Logits> out = {c.turn(made_up_tokens(prompt, 1))};
-  for (int token : made_up_tokens(9, 2)) out.push_back(c.answer(token));
-  out.push_back(c.turn(made_up_tokens(70, 3)));
-  for (int token : made_up_tokens(7, 4)) out.push_back(c.answer(token));
+  std::vector<Logits> out = {c.turn(synthetic_tokens(prompt, 1))};
+  for (int token : synthetic_tokens(9, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(synthetic_tokens(70, 3)));
+  for (int token : synthetic_tokens(7, 4)) out.push_back(c.answer(token));
   return out;
 }
 
-// All chunks, rebuilt from a product of full rank: full attention but for rounding.
+// All chunks, rebuilt from a product of full rank: full attention except for rounding.
 TEST(ShadowKv, EqualsFullAttentionAtFullRank) {
   for (const char* model : {"llama3", "qwen2"}) {
     Machine machine(model);
@@ -599,26 +600,27 @@ TEST(ShadowKv, EqualsFullAttentionAtFullRank) {
   }
 }
 
-// The index goes on in the basis of the first prompt, which spans all keys if its rank is full.
+// The index is extended in the basis of the first prompt, which spans all keys if its rank is full.
 TEST(ShadowKv, LaterTurnsEqualFullAttentionAtFullRank) {
   Machine machine("llama3");
   Conversation full(machine.engine, {});
-  full.turn(made_up_tokens(203, 1));
-  for (int token : made_up_tokens(9, 2)) full.answer(token);
+  full.turn(synthetic_tokens(203, 1));
+  for (int token : synthetic_tokens(9, 2)) full.answer(token);
   // 0.995 of 203 and of 282 tokens are 25 and 35 whole chunks.
   Conversation c(machine.engine,
                  Method::parse("shadowkv:budget=0.995,outliers=0,local_chunks=0,rank=1000").make());
-  c.turn(made_up_tokens(203, 1));
-  for (int token : made_up_tokens(9, 2)) c.answer(token);
+  c.turn(synthetic_tokens(203, 1));
+  for (int token : synthetic_tokens(9, 2)) c.answer(token);
   EXPECT_GT(c.sequence.counters.ledger.total().kv_fetch_bytes, 0);
-  EXPECT_LE(test::distance(c.turn(made_up_tokens(70, 3)), full.turn(made_up_tokens(70, 3))), 2e-5);
-  for (int token : made_up_tokens(7, 4)) {
+  EXPECT_LE(test::distance(c.turn(synthetic_tokens(70, 3)), full.turn(synthetic_tokens(70, 3))),
+            2e-5);
+  for (int token : synthetic_tokens(7, 4)) {
     const Logits want = full.answer(token);
     EXPECT_LE(test::distance(c.answer(token), want), 2e-5);
   }
 }
 
-// Wherever keys and values are, whatever crossed the link: the same bits.
+// The same bits for every location of keys and values, and for all transfers.
 TEST(ShadowKv, PlacementAndCacheChangeNoBit) {
   for (const char* model : {"llama3", "qwen2"}) {
     Machine machine(model);
@@ -635,8 +637,8 @@ TEST(ShadowKv, PlacementAndCacheChangeNoBit) {
       EXPECT_TRUE(test::cached_rows(other.sequence) == test::cached_rows(host.sequence)) << more;
     }
     Conversation fork(machine.engine, Method::parse(spec + ",placement=device").make());
-    fork.turn(made_up_tokens(250, 1));
-    const std::vector<int> answer = made_up_tokens(9, 2);
+    fork.turn(synthetic_tokens(250, 1));
+    const std::vector<int> answer = synthetic_tokens(9, 2);
     for (std::size_t i = 0; i < 4; ++i) fork.answer(answer[i]);
     Conversation other = fork.fork();
     for (std::size_t i = 4; i < answer.size(); ++i) {
@@ -651,10 +653,10 @@ TEST(ShadowKv, PlacementAndCacheChangeNoBit) {
 TEST(ShadowKv, FetchesTheValuesOfMissingChunks) {
   Machine machine("llama3");
   Conversation c(machine.engine, Method::parse("shadowkv:budget=48,outliers=3,rank=10").make());
-  c.turn(made_up_tokens(250, 1));
-  for (int token : made_up_tokens(12, 2)) c.answer(token);
+  c.turn(synthetic_tokens(250, 1));
+  for (int token : synthetic_tokens(12, 2)) c.answer(token);
   const ModelShape& shape = machine.engine.shape();
-  // On a device positions come too.
+  // On a device, positions are also transferred.
   const std::size_t position = machine.backend->memory()->is_host() ? 0 : sizeof(std::int32_t);
   const auto value =
       static_cast<std::int64_t>(c.sequence.sets(0)[0].layout().row_bytes() + position);
@@ -676,7 +678,7 @@ TEST(ShadowKv, RejectsInvalidCombinations) {
   Machine machine("llama3");
   const auto turn = [&](const std::string& spec) {
     Conversation c(machine.engine, Method::parse(spec).make());
-    c.turn(made_up_tokens(250, 1));
+    c.turn(synthetic_tokens(250, 1));
     c.answer(5);
   };
   EXPECT_THROW(turn("shadowkv:budget=48,outliers=3,rank=10,cache_rule=lru"), Error);

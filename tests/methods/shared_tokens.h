@@ -24,8 +24,8 @@ using Lists = std::vector<Ints>;
 /// Logits of a prompt and of an answer fed after it.
 inline std::vector<Logits> answers(Engine& engine, Policies policies, int prompt, int steps) {
   Conversation c(engine, std::move(policies));
-  std::vector<Logits> out = {c.turn(made_up_tokens(prompt, 1))};
-  for (const int token : made_up_tokens(steps, 2)) out.push_back(c.answer(token));
+  std::vector<Logits> out = {c.turn(synthetic_tokens(prompt, 1))};
+  for (const int token : synthetic_tokens(steps, 2)) out.push_back(c.answer(token));
   return out;
 }
 
@@ -48,8 +48,8 @@ class Watched : public LayerObserver {
   }
 
   std::vector<Logits> run(int prompt, int steps) {
-    std::vector<Logits> out = {talk->turn(made_up_tokens(prompt, 1))};
-    for (const int token : made_up_tokens(steps, 2)) out.push_back(talk->answer(token));
+    std::vector<Logits> out = {talk->turn(synthetic_tokens(prompt, 1))};
+    for (const int token : synthetic_tokens(steps, 2)) out.push_back(talk->answer(token));
     return out;
   }
 

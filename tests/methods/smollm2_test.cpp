@@ -1,5 +1,5 @@
-// Greedy tokens on a real trained model against transformers (full) and NVIDIA's kvpress, where
-// `make smollm2` has made it; see tests/golden/peers_smollm2.py.
+// Greedy tokens on a real trained model, compared with transformers (full) and NVIDIA's kvpress, if
+// `make smollm2` has created the model; see tests/golden/peers_smollm2.py.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 const std::string kRealModel = TURNBENCH_SOURCE_DIR "/models/smollm2";
 const std::string kGreedyTokens = TURNBENCH_SOURCE_DIR "/tests/data/smollm2/greedy.json";
 
-/// A prompt under a method, and the peer's answer to it.
+/// A prompt for a method, and the peer's answer to it.
 struct GreedyCase {
   std::string method;
   int prompt;
@@ -37,7 +37,7 @@ std::vector<GreedyCase> greedy_cases(const Json& golden, const Engine& engine) {
   return out;
 }
 
-/// Reads a prompt once for all its methods; their first token is the same.
+/// Prefills a prompt once for all its methods; their first token is the same.
 void read_prompt(Engine& engine, const std::vector<int>& ids, int prompt,
                  std::vector<GreedyCase>& cases) {
   constexpr int kLargestWindow = 32;
@@ -50,7 +50,7 @@ void read_prompt(Engine& engine, const std::vector<int>& ids, int prompt,
     if (c.prompt == prompt) c.tokens.push_back(first);
 }
 
-/// One token more of every answer, as one batch.
+/// One more token of every answer, as one batch.
 void step(Engine& engine, std::vector<GreedyCase>& cases) {
   std::vector<Pass> batch;
   for (GreedyCase& c : cases) {

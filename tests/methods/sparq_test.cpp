@@ -1,4 +1,4 @@
-// SparQ against a reference in double precision, exact top-k and full attention.
+// SparQ, compared with a reference in double precision, exact top-k and full attention.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -113,7 +113,7 @@ TEST(SparQ, EqualsAPlainReference) {
   }
 }
 
-// The example of the specification, whose third token is the current one here.
+// The example of the specification; its third token is the current one here.
 TEST(SparQ, WorkedExample) {
   Steps layer(1, 1, 4, 3, 4, 1);
   const float keys[][4] = {{1, 0, 0, 0}, {0, 4, 0, 0}, {-1, 0, 2, 2}, {.5, -2, 1, 1}},
@@ -188,7 +188,7 @@ TEST(SparQ, AllDimensionsAreExactTopK) {
   }
 }
 
-// int(10000 / 5) + 32 tokens and the current one, a half of those without sinks recent.
+// int(10000 / 5) + 32 tokens and the current one; half of those without sinks are recent.
 TEST(SparQ, CountsAsPqCacheDoes) {
   Steps layer(1, 2, 8, 10000, 10001, 3);
   const auto policy = layer.policy("sparq:budget=0.2,sinks=32,local=0.5,r=1,mean_v=off");
@@ -214,7 +214,7 @@ TEST(SparQ, ReadsEverythingThatFits) {
   }
 }
 
-// As its paper has it for models whose query heads share keys.
+// As in its paper for models whose query heads share keys.
 TEST(SparQ, BlendsByDefaultWithoutGroups) {
   for (const int group : {1, 2}) {
     Steps layer(2, group, 16, 200, 201, 5);
@@ -224,11 +224,11 @@ TEST(SparQ, BlendsByDefaultWithoutGroups) {
   }
 }
 
-// What the prompt has is computed once for all budgets; a fork computes that of its answer.
+// Data of the prompt are computed once for all budgets; a fork computes those of its answer.
 TEST(SparQ, SharesThePromptsIndex) {
   Steps layer(2, 2, 16, 165, 190, 5);
   const auto one = layer.policy("sparq:budget=48,r=4,mean_v=on");
-  for (KvHeadCache& set : layer.sets) {  // which nobody reads again
+  for (KvHeadCache& set : layer.sets) {  // which are not read again
     const std::vector<float> zeros(16);
     for (int j = 0; j < 165; ++j) test::write_rows(set, j, zeros.data(), zeros.data(), nullptr);
   }
@@ -249,10 +249,10 @@ TEST(SparQ, SharesThePromptsIndex) {
 }
 
 std::vector<Logits> two_turns_of_sparq(Conversation& c) {
-  std::vector<Logits> out = {c.turn(test::made_up_tokens(150, 1))};
-  for (int token : test::made_up_tokens(20, 2)) out.push_back(c.answer(token));
-  out.push_back(c.turn(test::made_up_tokens(20, 3)));
-  for (int token : test::made_up_tokens(6, 4)) out.push_back(c.answer(token));
+  std::vector<Logits> out = {c.turn(test::synthetic_tokens(150, 1))};
+  for (int token : test::synthetic_tokens(20, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(test::synthetic_tokens(20, 3)));
+  for (int token : test::synthetic_tokens(6, 4)) out.push_back(c.answer(token));
   return out;
 }
 
@@ -285,7 +285,7 @@ TEST(SparQ, GivesTheSameFromHostMemory) {
   }
 }
 
-// Tokens that leave the cache while it decodes take their keys and values with them.
+// Tokens that are evicted while decoding are removed with their keys and values.
 TEST(SparQ, FollowsEvictionsWhileDecoding) {
   Steps layer(2, 2, 16, 100, 112, 5);
   const std::string spec = "sparq:budget=40,r=4,mean_v=on";
@@ -310,17 +310,18 @@ TEST(SparQ, FollowsEvictionsWhileDecoding) {
 TEST(SparQ, ContinuesAfterTruncation) {
   Machine machine("llama3");
   Conversation c(machine.engine, Method::parse("sparq:budget=24,r=4,mean_v=on").make());
-  c.turn(test::made_up_tokens(150, 1));
+  c.turn(test::synthetic_tokens(150, 1));
   std::vector<Logits> first, again;
-  for (int token : test::made_up_tokens(20, 2)) first.push_back(c.answer(token));
+  for (int token : test::synthetic_tokens(20, 2)) first.push_back(c.answer(token));
   c.sequence.truncate(150);
-  for (int token : test::made_up_tokens(20, 5)) c.answer(token);
+  for (int token : test::synthetic_tokens(20, 5)) c.answer(token);
   c.sequence.truncate(150);
-  for (int token : test::made_up_tokens(20, 2)) again.push_back(c.answer(token));
+  for (int token : test::synthetic_tokens(20, 2)) again.push_back(c.answer(token));
   EXPECT_TRUE(first == again);
 }
 
-// Beside a sequence that reads the same: its attention is blended, the other's is not touched.
+// In a batch with a sequence that reads the same tokens: only the first sequence's attention is
+// blended.
 TEST(SparQ, BlendsOnlyItsOwnAttention) {
   struct BlendAll : SelectionPolicy {
     explicit BlendAll(std::vector<float> weights) : weights(std::move(weights)) {}
@@ -351,7 +352,7 @@ TEST(SparQ, BlendsOnlyItsOwnAttention) {
   policies.selection = std::move(policy);
   Conversation plain(machine.engine, Policies{}), alone(machine.engine, Policies{}),
       blended(machine.engine, std::move(policies));
-  const std::vector<int> prompt = test::made_up_tokens(80, 1);
+  const std::vector<int> prompt = test::synthetic_tokens(80, 1);
   for (Conversation* c : {&plain, &alone, &blended}) c->turn(prompt);
   const int token = 7;
   std::vector<Pass> passes;

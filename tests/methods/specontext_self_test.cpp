@@ -1,5 +1,5 @@
-// The tokens that one layer chooses for all later ones, against plain references, the oracle and
-// what has to be moved.
+// The tokens that one layer selects for all later layers, compared with plain references, the
+// oracle and the bytes transferred.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ int steps_of_self_test() {
 }
 
 TEST(SpeContextSelf, TakesTheGreatestOfAGroupAfterTheSoftmax) {
-  // Heads (.6, .4, 0) and (0, .4, .6): the sum would take token 1, the maximum takes 0, which ties
-  // with 2 and is the earlier one.
+  // Heads (.6, .4, 0) and (0, .4, .6): the sum would select token 1, the maximum selects 0, which
+  // ties with 2 and is the earlier one.
   test::PrescribedLayer layer({test::rows_like({.6, .4, 0}), test::rows_like({0, .4, .6})},
                               /*kv_heads=*/1, /*pass_rows=*/1);
   const auto read = [&](const std::string& settings) {
@@ -138,7 +138,7 @@ TEST(SpeContextSelf, EqualsFullAttentionWithinItsBudget) {
   }
 }
 
-/// Selects in each layer for itself what the maximum over a group says: no sinks, nothing local.
+/// Selects separately in each layer by the maximum over a group: no sinks, no local tokens.
 struct GreatestOfGroup : SelectionPolicy {
   explicit GreatestOfGroup(int budget) : budget(budget) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
@@ -161,7 +161,7 @@ struct GreatestOfGroup : SelectionPolicy {
   int budget;
 };
 
-// In a model of one layer there is nobody to share with.
+// A model of one layer has no later layers.
 TEST(SpeContextSelf, EqualsTheOracleInAModelOfOneLayer) {
   const int steps = steps_of_self_test();
   for (const char* name : {"llama2", "llama3"}) {
@@ -181,7 +181,8 @@ TEST(SpeContextSelf, EqualsTheOracleInAModelOfOneLayer) {
   }
 }
 
-// A step loads what the last one did not read, but for the current token, whose row the device has.
+// A step loads the tokens that the last step did not read, except for the current token, whose row
+// is on the device.
 TEST(SpeContextSelf, LoadsTokensThatThePreviousStepDidNotRead) {
   test::Machine machine("llama3");
   const int steps = steps_of_self_test();
@@ -193,8 +194,8 @@ TEST(SpeContextSelf, LoadsTokensThatThePreviousStepDidNotRead) {
   test::expect_elastic_loads(host, 1, 24);
 }
 
-// Beside an eviction a layer reads what it has kept of the tokens chosen, also where each query
-// head has kept tokens of its own.
+// With an eviction, a layer reads those of the selected tokens that it has kept, also if each query
+// head has a separate set.
 TEST(SpeContextSelf, CombinesWithEviction) {
   test::Machine machine("llama3");
   const int steps = steps_of_self_test();

@@ -1,5 +1,5 @@
-// One set of tokens for all layers, chosen by a head beside the model: what is read, what has to be
-// moved, and that nothing else changes.
+// One set of tokens for all layers, selected by a separate head: the tokens read, the bytes
+// transferred, and that nothing else changes.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ int steps_of_shared_test() {
   return test::is_emulated() ? 3 : 12;
 }
 
-/// The heads that fit the model "llama3" of three layers.
+/// The heads that match the model "llama3" of three layers.
 std::vector<std::string> draft_heads() {
   std::vector<std::string> out = {"head=random", "head=random,feat=prev",
                                   "head=" + kDraftFolder + "midlayer"};
@@ -92,7 +92,8 @@ TEST(SpeContext, AllLayersReadTheSame) {
   }
 }
 
-// What is chosen is what a head says that saw the same tokens, whatever else happened.
+// The selection is that of a head that received the same tokens, regardless of all other
+// operations.
 TEST(SpeContext, ReadsTheTokensWithTheLargestWeights) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test(), kv_heads = machine.engine.shape().kv_heads;
@@ -147,8 +148,8 @@ TEST(SpeContext, EqualsFullAttentionWithinItsBudget) {
   }
 }
 
-// With all layers in host memory, each loads what the last step did not read, in the first step all
-// but the current token.
+// With all layers in host memory, each layer loads the tokens that the last step did not read, and
+// in the first step all tokens except the current one.
 TEST(SpeContext, LoadsTokensThatThePreviousStepDidNotRead) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test();
@@ -162,8 +163,8 @@ TEST(SpeContext, LoadsTokensThatThePreviousStepDidNotRead) {
   }
 }
 
-// The paper's ablation: without elastic loading a step brings all that it reads, and without copies
-// that run ahead nothing else changes.
+// The paper's ablation: without elastic loading, a step loads all tokens that it reads; without
+// loading ahead, nothing else changes.
 TEST(SpeContext, LoadsAllTokensWithoutElasticLoading) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test();
@@ -171,8 +172,8 @@ TEST(SpeContext, LoadsAllTokensWithoutElasticLoading) {
   const auto want = test::answers(machine, spec, kSharedPrompt, steps);
   const auto loaded = [&](const std::string& settings) {
     test::Conversation c(machine.engine, Method::parse(spec + settings).make());
-    std::vector<test::Logits> got = {c.turn(test::made_up_tokens(kSharedPrompt, 1))};
-    for (const int token : test::made_up_tokens(steps, 2)) got.push_back(c.answer(token));
+    std::vector<test::Logits> got = {c.turn(test::synthetic_tokens(kSharedPrompt, 1))};
+    for (const int token : test::synthetic_tokens(steps, 2)) got.push_back(c.answer(token));
     EXPECT_TRUE(got == want) << settings;
     return c.sequence.counters.ledger.total();
   };
@@ -186,7 +187,7 @@ TEST(SpeContext, LoadsAllTokensWithoutElasticLoading) {
                             machine.engine.shape().kv_heads * 23);
 }
 
-// All KV heads share the blocks that a step loads on demand, and each may read others.
+// All KV heads share the blocks that a step loads on demand, although each head may read others.
 TEST(SpeContext, DemandRulesHaveRoomForAllLoadsOfAStep) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test(), kv_heads = machine.engine.shape().kv_heads;
@@ -207,8 +208,8 @@ TEST(SpeContext, DemandRulesHaveRoomForAllLoadsOfAStep) {
   }
 }
 
-// Layers leave the device from the last one, when the tokens with the step's own are as many as
-// their thresholds say (algorithm 2).
+// Layers are offloaded from the last one on, when the tokens including the step's own reach their
+// thresholds (algorithm 2).
 TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
   if (test::is_emulated()) GTEST_SKIP() << "a model of two layers";
   test::Machine machine("llama3");
@@ -220,7 +221,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
                          .group = shape.group(),
                          .budget = 24,
                          .element = 4};
-  // So that the first layer leaves at 105 tokens.
+  // The memory with which the first layer is offloaded at 105 tokens.
   const double token = 2.0 * 4 * shape.kv_heads * shape.head_dim;
   memory.bytes = 105.5 * token * (shape.layers + 1 + shape.group());
   const std::vector<std::int64_t> thresholds = placement_thresholds(memory);
@@ -229,7 +230,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
   ASSERT_GT(thresholds[2], thresholds[1]);
   const std::string spec = "specontext:budget=24";
   Watched c(machine, fmt::format("{},memory={}", spec, memory.bytes / 1e9));
-  std::vector<test::Logits> logits = {c.talk->turn(test::made_up_tokens(prompt, 1))};
+  std::vector<test::Logits> logits = {c.talk->turn(test::synthetic_tokens(prompt, 1))};
   const auto on_host = [&] {
     std::vector<bool> out;
     for (const LayerState& layer : c.talk->sequence.layers)
@@ -237,7 +238,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
     return out;
   };
   EXPECT_EQ(on_host(), std::vector<bool>(static_cast<std::size_t>(shape.layers)));
-  const std::vector<int> answer = test::made_up_tokens(steps, 2);
+  const std::vector<int> answer = test::synthetic_tokens(steps, 2);
   for (int s = 0; s < steps; ++s) {
     logits.push_back(c.talk->answer(answer[static_cast<std::size_t>(s)]));
     const int left = layers_on_host(thresholds, prompt + s + 1);
@@ -256,7 +257,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
         EXPECT_EQ(e.bytes(), 0);
         continue;
       }
-      std::int64_t missing = 0;  // also in the step that moves the layer
+      std::int64_t missing = 0;  // also in the step that offloads the layer
       for (std::size_t h = 0; h < static_cast<std::size_t>(shape.kv_heads); ++h) {
         const Ints &now = c.read[static_cast<std::size_t>(s)][at][h],
                    &last = c.read[static_cast<std::size_t>(s - 1)][at][h];
@@ -271,9 +272,9 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
   }
   EXPECT_TRUE(logits == test::answers(machine, spec + ",placement=device", prompt, steps));
   EXPECT_TRUE(on_host().back());
-  // A prompt that is longer than that begins with them in host memory.
+  // A prompt longer than the thresholds begins with these layers in host memory.
   Watched later(machine, fmt::format("{},memory={}", spec, memory.bytes / 1e9));
-  later.talk->turn(test::made_up_tokens(static_cast<int>(thresholds[1]), 1));
+  later.talk->turn(test::synthetic_tokens(static_cast<int>(thresholds[1]), 1));
   EXPECT_EQ(later.talk->sequence.at(0).kv.working_set(), nullptr);
   EXPECT_NE(later.talk->sequence.at(1).kv.working_set(), nullptr);
   EXPECT_NE(test::message_of([&] { test::answers(machine, spec + ",memory=0.00001", prompt, 1); },
@@ -284,16 +285,17 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
 
 TEST(SpeContext, KeepsItsStateFromTurnToTurn) {
   test::Machine machine("llama3");
-  const std::vector<int> prompt = test::made_up_tokens(kSharedPrompt, 1),
-                         more = test::made_up_tokens(40, 3), answer = test::made_up_tokens(4, 2);
+  const std::vector<int> prompt = test::synthetic_tokens(kSharedPrompt, 1),
+                         more = test::synthetic_tokens(40, 3),
+                         answer = test::synthetic_tokens(4, 2);
   for (const std::string& head : draft_heads()) {
     const std::string spec = "specontext:budget=24," + head;
     test::Conversation turns(machine.engine, Method::parse(spec).make());
     turns.turn(prompt);
     for (const int token : answer) turns.answer(token);
     turns.turn(more);
-    // All of it as one prompt: nothing remembers where turns ended, but attention of the answer was
-    // over some tokens alone.
+    // All of it as one prompt: no state depends on where turns ended, but the answer's attention
+    // was over some of the tokens only.
     std::vector<int> all = prompt;
     all.insert(all.end(), answer.begin(), answer.end());
     all.insert(all.end(), more.begin(), more.end());
@@ -324,7 +326,7 @@ TEST(SpeContext, CombinesWithEviction) {
             std::string::npos);
 }
 
-// The usual layers of hidden states are the same ones in a model of three.
+// The default layers of hidden states are the same layer in a model of three layers.
 TEST(SpeContext, RejectsADraftOfAnotherModel) {
   test::Machine machine("llama3"), other("qwen2");
   EXPECT_NE(test::message_of([&] {

@@ -1,4 +1,4 @@
-// Round Attention's watershed on numbers that are worked out by hand.
+// Round Attention's L_w for manually computed numbers.
 
 #include "methods/actions/watershed.h"
 
@@ -19,7 +19,7 @@ TEST(Watershed, WorkedExample) {
   EXPECT_NEAR(d[0], 1.05277, 5e-6);
   EXPECT_NEAR(d[1], 0.09401, 5e-6);
   EXPECT_NEAR(d[2], 0.00202, 5e-6);
-  // It falls all the way: no minimum, and the first fall by half is at 2.
+  // D falls monotonically: no minimum, and the first fall by half is at 2.
   EXPECT_EQ(watershed_layer(d, WatershedRule::kMinimum), 2);
   EXPECT_EQ(watershed_layer(d, WatershedRule::kDrop), 2);
 }
@@ -32,8 +32,8 @@ TEST(Watershed, RulesDiffer) {
   const std::vector<double> late = {1, .4, .3, .2, .25, .1};
   EXPECT_EQ(found(late, WatershedRule::kDrop), 2);
   EXPECT_EQ(found(late, WatershedRule::kMinimum), 4);
-  // A minimum that is not deep is passed over; half is of the largest value before, not of the
-  // first.
+  // A minimum that is not deep enough is skipped; half refers to the largest value before, not to
+  // the first.
   EXPECT_EQ(found({1, .8, 2, .9, 1.5}, WatershedRule::kMinimum), 4);
   EXPECT_EQ(found({1, .8, 2, .9, 1.5}, WatershedRule::kDrop), 4);
   EXPECT_EQ(found({1, .9, .8}, WatershedRule::kMinimum), std::nullopt);
@@ -61,7 +61,7 @@ TEST(Watershed, RoundsExcludeTextBeforeTheFirstTurn) {
   EXPECT_TRUE(earlier_rounds(spans, 0).empty());
 }
 
-// Two heads, two question rows: rounds of one and two tokens behind a token that is in none.
+// Two heads, two question rows: rounds of one and two tokens after a token that is in no round.
 TEST(Watershed, SharesOfRounds) {
   const Rows first = {{1},
                       {.5, .5},

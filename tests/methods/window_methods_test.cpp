@@ -1,4 +1,4 @@
-// PyramidKV, AdaKV and ChunkKV against dense references and worked examples.
+// PyramidKV, AdaKV and ChunkKV, compared with dense references and worked examples.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,8 @@ TEST(PyramidKv, EqualsTheDenseReference) {
           EXPECT_EQ(got[0].size(), static_cast<std::size_t>(n));
           continue;
         }
-        // By the book: n < 2 (B - w) is SnapKV; else a line from 2 base - base / 20 to base / 20.
+        // A reference: n < 2 (B - w) is SnapKV; otherwise a line from 2 base - base / 20 to base /
+        // 20.
         const int m = n - kWindow;
         int high = 2 * base - base / 20, low = base / 20;
         if (high >= m) high = m, low = 2 * base - m;
@@ -80,7 +81,7 @@ TEST(PyramidKv, UniformCasesAreSnapKv) {
   EXPECT_THROW(Method::parse("pyramidkv:budget=8"), Error);
 }
 
-/// AdaKV by the book: joint top-k, floors and largest remainders or rounding, top of each head.
+/// A reference of AdaKV: joint top-k, floors and largest remainders or rounding, top of each head.
 std::vector<Ints> ada_reference(const std::vector<std::vector<double>>& scores, int base,
                                 double alpha, bool exact) {
   std::vector<std::pair<double, std::size_t>> joint;
@@ -273,7 +274,8 @@ TEST(ChunkKv, LayersReuseTheChoice) {
   }
 }
 
-/// What a method's last row computes over what it kept: exact attention under a dense mask.
+/// A reference of the attention of a method's last row over its kept tokens: exact attention with a
+/// dense mask.
 TEST(KeptSets, AttentionOverThemEqualsTheMaskedReference) {
   std::vector<std::string> specs = {"snapkv:budget=24,window=8,gran=query_head"};
   for (const MethodInfo& info : all_methods()) {

@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kMadeUp = TURNBENCH_SOURCE_DIR "/tests/data/metrics/jieba";
+const fs::path kDictionary = TURNBENCH_SOURCE_DIR "/tests/data/metrics/jieba";
 
 TEST(Segmenter, WordsConcatenateToTheText) {
-  const Segmenter segmenter = Segmenter::from_jieba(kMadeUp);
+  const Segmenter segmenter = Segmenter::from_jieba(kDictionary);
   for (const std::string text :
        {"", "北京大学生活，AT&T 12.5%\r\n\r龘靐", "\xFF中\x80国", "a.b c", "🙂🙂"}) {
     EXPECT_EQ(join(segmenter.cut(text), ""), text);
@@ -35,7 +35,7 @@ class BrokenJieba : public testing::Test {
         fs::temp_directory_path() /
         (std::string("turnbench_") + testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
-    fs::copy(kMadeUp, folder_, fs::copy_options::recursive);
+    fs::copy(kDictionary, folder_, fs::copy_options::recursive);
   }
   void TearDown() override { fs::remove_all(folder_); }
 

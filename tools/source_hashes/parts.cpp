@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of a part; `*` stands for any characters of a file's name.
+/// The files of a part; `*` matches any characters of a file's name.
 struct Rule {
   std::string_view part;
   std::vector<std::string_view> patterns;
@@ -96,8 +96,8 @@ class Sources {
     return {std::move(name), std::move(digits), {files.begin(), files.end()}};
   }
 
-  /// A file of methods/ or probes/, what it includes of these folders, and the sources of these
-  /// headers, transitively.
+  /// A file of methods/ or probes/, the headers of these folders that it includes, and the sources
+  /// of these headers, transitively.
   std::set<std::string> closure(const std::string& file) {
     std::set<std::string> out = {file};
     std::vector<std::string> left = {file};

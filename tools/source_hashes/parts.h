@@ -6,7 +6,8 @@
 
 namespace turnbench {
 
-/// A part of the program: the sources that decide what its name says, and a hash of their tokens.
+/// A part of the program: the sources that implement the part of this name, and a hash of their
+/// tokens.
 struct SourcePart {
   std::string name;
   std::string hash;                ///< 16 hexadecimal digits

@@ -67,7 +67,7 @@ class Cursor {
     while (characters-- > 0) ++*this;
   }
 
-  /// What follows as it stands in the file, splices included.
+  /// The following characters as written in the file, splices included.
   std::string_view unspliced() const { return text_.substr(std::min(at_, text_.size())); }
   void skip_unspliced(std::size_t bytes) {
     at_ += bytes;

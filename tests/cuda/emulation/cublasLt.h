@@ -1,7 +1,7 @@
 #pragma once
 
-// cuBLASLt as far as inference/cuda uses it.  Names, values and sizes are those of the library's
-// header; calls that its documentation does not allow are refused (cublas_lt.cpp).
+// The part of cuBLASLt that inference/cuda uses.  Names, values and sizes are those of the
+// library's header; calls that its documentation forbids are refused (cublas_lt.cpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -60,7 +60,7 @@ struct cublasLtMatmulHeuristicResult_t {
 };
 
 const char* cublasLtGetStatusString(cublasStatus_t status);
-/// A handle is for the device that is chosen when it is made.
+/// A handle belongs to the device that is current when it is created.
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle);
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
 /// Matrices are stored column by column, `ld` elements apart.
@@ -95,23 +95,23 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
 
 namespace emulation {
 
-/// The files that the loader finds, in place of the default {"libcublasLt.so.13"}.
+/// Sets the files that the loader finds, instead of the default {"libcublasLt.so.13"}.
 void set_cublas_lt_files(std::set<std::string> files);
 void reset_cublas_lt_files();
-/// Lets the library have no function of this name; "": all.
+/// Removes the function of this name from the library; "": restores all functions.
 void hide_cublas_lt_function(std::string name);
 
 /// A product of [m, k] and [k, n].
 struct ProductShape {
   std::uint64_t m, n, k;
 };
-/// Lets the heuristic find no algorithm where `refuses` is true; null: for none.  status: what it
-/// returns then.
+/// Makes the heuristic find no algorithm if `refuses` returns true; null: for no product.  status:
+/// its return value in this case.
 void refuse_products(std::function<bool(const ProductShape&)> refuses,
                      cublasStatus_t status = CUBLAS_STATUS_SUCCESS);
-/// Handles, layouts, descriptions and preferences that are not destroyed.
+/// Number of handles, layouts, descriptions and preferences that are not destroyed.
 std::size_t cublas_lt_objects();
-/// Products that were asked for so far.
+/// Number of products so far.
 std::size_t cublas_lt_products();
 
 }  // namespace emulation

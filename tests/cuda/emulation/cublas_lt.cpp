@@ -1,5 +1,5 @@
-// cuBLASLt for the emulated card: checks what its documentation demands of calls, and computes
-// products by plain loops.
+// cuBLASLt for the emulated GPU: checks the documented requirements of calls, and computes products
+// with plain loops.
 
 #include <algorithm>
 #include <array>
@@ -103,7 +103,7 @@ std::size_t extent(const cublasLtMatrixLayoutOpaque_t& layout) {
   return ((layout.columns - 1) * layout.ld + layout.rows) * element_bytes(layout);
 }
 
-/// A product: what an algorithm is chosen for.
+/// A product for which an algorithm is selected.
 struct Problem {
   std::uint32_t m, n, k, lda, ldb, ldc, ldd;
   std::uint8_t type, transposed_a, transposed_b, device;
@@ -131,7 +131,7 @@ cublasStatus_t describe(cublasLtHandle_t handle, cublasLtMatmulDesc_t product,
       !is_output(*d)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  // Of the documented types for sums in float32, those whose output is float32 too.
+  // The documented types with float32 sums, including those with float32 output.
   if (a->type != b->type || !element_type(a->type) || c->type != CUDA_R_32F ||
       d->type != CUDA_R_32F) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -297,7 +297,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   *found = 0;
   const Problem& p = algorithm.problem;
   if (state().refuses && state().refuses({p.m, p.n, p.k})) return state().refusal;
-  // Two parts of each sum, of which one waits in the workspace, if that is allowed.
+  // Splits each sum into two parts, one of them in the workspace, if this is allowed.
   const std::uint64_t part = std::uint64_t{p.m} * p.n * sizeof(float);
   if (part <= preference->workspace &&
       (preference->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0) {
@@ -323,7 +323,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
   const cublasStatus_t status =
       describe(handle, product, a_layout, b_layout, c_layout, d_layout, p);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
-  // Without an algorithm the library asks its heuristic itself, with other preferences.
+  // Without an algorithm, the library calls its heuristic itself, with other preferences.
   if (chosen == nullptr || alpha == nullptr || beta == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   Algorithm algorithm = {};
   std::memcpy(&algorithm, chosen, sizeof(algorithm));
@@ -346,7 +346,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
         (work.overlaps(in_a) || work.overlaps(in_b) || work.overlaps(in_c) || work.overlaps(out)));
   if (!valid) return CUBLAS_STATUS_INVALID_VALUE;
   ++state().products;
-  // A factor's vectors of k elements: columns of it as it is stored, or rows.
+  // A factor's vectors of k elements: columns of the stored matrix, or its rows.
   const turnbench::DType type = *element_type(a_layout->type);
   const auto factor = [&](const void* data, bool contiguous, std::uint32_t ld,
                           std::uint32_t count) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// CUDA's driver as far as inference/cuda uses it: virtual memory management.  Programs get its
-// functions by cudaGetDriverEntryPointByVersion.
+// The part of CUDA's driver API that inference/cuda uses: virtual memory management.  Programs get
+// its functions by cudaGetDriverEntryPointByVersion.
 
 #include <cstddef>
 
@@ -45,7 +45,7 @@ enum CUmemAllocationGranularity_flags {
   CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
   CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
 };
-/// 2 MiB, as of an H100.
+/// 2 MiB, as on an H100.
 CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const CUmemAllocationProp* of,
                                        CUmemAllocationGranularity_flags flags);
 
@@ -55,15 +55,16 @@ CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_
 CUresult cuMemAddressFree(CUdeviceptr address, std::size_t bytes);
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
                      const CUmemAllocationProp* of, unsigned long long flags);
-/// The memory is free when it is mapped nowhere.
+/// The memory is freed when it is not mapped anywhere.
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle);
-/// All of the memory, at one place at a time; it is filled with bytes 0xFF.
+/// Maps all of the memory, which can be mapped at one place at a time; it is filled with bytes
+/// 0xFF.
 CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags);
-/// For the device of the memory, to read and write.  Until then all accesses fault.
+/// Grants read and write access to the memory's device.  Before this call, all accesses fault.
 CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access,
                         std::size_t count);
-/// Of what one call of cuMemMap mapped.  What streams are yet to do there faults.
+/// Unmaps the memory of one call of cuMemMap.  Pending operations of streams on it fault.
 CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes);
 
 namespace emulation {

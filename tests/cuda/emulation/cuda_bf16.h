@@ -1,6 +1,6 @@
 #pragma once
 
-// bfloat16 values as CUDA's header of this name has them: conversions alone.
+// bfloat16 values as in CUDA's header of this name; only conversions.
 
 #include "inference/model/dtype.h"
 #include "vector_types.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-// Half-precision values as CUDA's header of this name has them: conversions alone.
+// Half-precision values as in CUDA's header of this name; only conversions.
 
 #include "inference/model/dtype.h"
 #include "vector_types.h"

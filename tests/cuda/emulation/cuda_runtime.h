@@ -1,7 +1,7 @@
 #pragma once
 
-// CUDA's runtime as far as inference/cuda uses it, on the host: one emulated device, whose streams
-// run what was asked of them only when something waits for them.
+// The part of CUDA's runtime that inference/cuda uses, on the host.  Streams of the emulated device
+// run their operations only when something waits for them.
 
 #include "device_functions.h"
 #include "runtime_api.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-// The state of the emulated devices: one machine's, whose kernels run one after the other.
+// The state of the emulated devices of one machine.  Their kernels run one after the other.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,12 +24,12 @@ namespace emulation {
 constexpr int kDevices = 2;
 constexpr std::size_t kMemoryBytes = std::size_t{16} << 30;  // of each, unless limited
 
-/// The one that the calling thread has chosen.
+/// The current device of the calling thread.
 int current_device();
 
 using Task = std::function<void()>;
 
-/// What a stream is asked for between the beginning and the end of a capture.
+/// The operations of a stream between the beginning and the end of a capture.
 struct Capture {
   cudaStreamCaptureMode mode;
   std::thread::id thread;
@@ -40,7 +40,7 @@ struct Capture {
 }  // namespace emulation
 
 struct CUstream_st {
-  std::deque<emulation::Task> tasks;  ///< asked for and not yet run
+  std::deque<emulation::Task> tasks;  ///< submitted and not yet run
   int device = emulation::current_device();
   std::optional<emulation::Capture> capture = {};
 };
@@ -58,7 +58,7 @@ struct Allocation {
   std::size_t bytes;
   MemoryKind kind;
   int device;
-  bool is_mapped = false;  ///< by cuMemMap; what touches in a range is one
+  bool is_mapped = false;  ///< by cuMemMap; adjacent allocations of a range are one
 };
 
 /// See faults.h.
@@ -92,31 +92,29 @@ struct Device {
 Device& device();
 
 CUstream_st& stream_of(cudaStream_t stream);
-/// The allocation that `data` points into, and the address of its beginning, or null: then it is
-/// pageable memory of the host.
+/// The allocation that `data` points into, and its first address; null for pageable host memory.
 const Allocation* allocation_of(const void* data, std::uintptr_t* begin = nullptr);
-/// Whether this allocation is the one that is to fail.
+/// Whether this allocation must fail.
 bool allocation_fails();
 bool is_lost(int number);
 /// The error of every call for a device that is lost.
 cudaError_t lost_error();
-/// Where calls of the calling thread's device are counted.
+/// The counters of the calling thread's device.
 Counters& counted();
-/// Where calls of a stream are; null while it captures.
+/// The counters of a stream; null while it captures.
 Counters* counted(cudaStream_t stream);
-/// Runs what all streams have been asked for.
+/// Runs the submitted operations of all streams.
 void drain_all();
 
-/// The error of a call that must not be made of a stream while it captures; it ends the capture's
-/// use.
+/// The error of a call that is forbidden for a stream while it captures; invalidates the capture.
 cudaError_t refuse_in_capture(cudaStream_t stream,
                               cudaError_t error = cudaErrorStreamCaptureUnsupported);
-/// The same of a call that must not be made anywhere, as the modes of all captures say.
+/// The same for a call that the modes of the current captures forbid in every stream.
 cudaError_t refuse_in_captures();
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-/// Device memory is accessible while one lives, under the device's mutex.
+/// Device memory is accessible while an object exists, under the device's mutex.
 class Opened {
  public:
   Opened() {

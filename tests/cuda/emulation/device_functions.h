@@ -27,7 +27,7 @@ inline void __threadfence_block() {}
 
 namespace emulation {
 
-/// Hands every lane the value of lane `source`; that of an absent lane has all bits set.
+/// Gives every lane the value of lane `source`; the value of an absent lane has all bits set.
 template <typename T>
 T shuffled(unsigned mask, T value, int source, const Place& where) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(std::uint64_t));
@@ -92,7 +92,7 @@ inline int __clz(int x) {
 inline int __clzll(long long x) {
   return std::countl_zero(static_cast<unsigned long long>(x));
 }
-/// The place of the lowest bit set, counted from 1; 0 if there is none.
+/// The position of the lowest set bit, counted from 1; 0 if no bit is set.
 inline int __ffs(int x) {
   return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1;
 }
@@ -136,7 +136,7 @@ inline float __fadd_rn(float x, float y) {
 inline float __saturatef(float x) {
   return x > 1.0F ? 1.0F : x > 0.0F ? x : 0.0F;
 }
-// The C library declares these names for itself.
+// The C library uses these names itself.
 #define __expf(x) ::expf(x)
 #define __exp2f(x) ::exp2f(x)
 #define __logf(x) ::logf(x)
@@ -179,8 +179,8 @@ inline float max(float a, float b) {
   return fmaxf(a, b);
 }
 
-// Atomics, on integers alone: sums of floats would depend on the order of threads.  They are no
-// race, and order nothing.
+// Atomics, only for integers: sums of floats would depend on the order of threads.  Atomics are no
+// races and do not order threads.
 template <std::integral T>
 T atomicExch(T* at, std::type_identity_t<T> value) {
   return __atomic_exchange_n(at, value, __ATOMIC_RELAXED);

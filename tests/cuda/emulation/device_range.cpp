@@ -21,7 +21,7 @@
 namespace emulation {
 namespace {
 
-// Allocations of all devices, and room for what splitting leaves.
+// Allocations of all devices, and the unused parts of split blocks.
 constexpr std::size_t kReserved = 2 * kDevices * kMemoryBytes;
 constexpr std::size_t kAlignment = 256, kRedZone = 256;
 constexpr std::size_t kPage = 4096, kLarge = std::size_t{1} << 20;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The address range of the emulated cards' memory, which the host cannot access.
+// The address range of the emulated GPUs' memory, which the host cannot access.
 
 #include <cstddef>
 #include <map>
@@ -8,7 +8,7 @@
 namespace emulation {
 
 /// One reserved range of addresses.  It is inaccessible (PROT_NONE) except while the emulation runs
-/// what streams were asked for, so that host code that reads or writes device memory ends with a
+/// operations of streams, so that host code that reads or writes device memory ends with a
 /// segmentation fault at that line.  Bytes outside of allocations are poisoned for the address
 /// sanitizer.  The device's mutex guards it.
 class DeviceRange {
@@ -22,13 +22,13 @@ class DeviceRange {
   void* allocate(std::size_t bytes);
   void release(void* data, std::size_t bytes);
 
-  /// Whether an address is of this range.
+  /// Whether an address is in this range.
   bool contains(const void* data) const {
     const auto* at = static_cast<const std::byte*>(data);
     return at >= base_ && at < base_ + top_;
   }
 
-  /// Device code may access the range from an `open` to its `close`; calls nest.
+  /// Device code can access the range from `open` to `close`; calls nest.
   void open();
   void close();
 
@@ -36,7 +36,7 @@ class DeviceRange {
   void protect(bool accessible);
 
   std::byte* base_ = nullptr;
-  std::size_t top_ = 0;  ///< bytes in use or released; those behind it were never accessible
+  std::size_t top_ = 0;  ///< bytes in use or released; later bytes were never accessible
   std::map<std::size_t, std::size_t> free_;  ///< released blocks: sizes by offset, never adjacent
   int open_ = 0;
 };

@@ -20,7 +20,7 @@ bool is_whole(std::size_t value) {
   return value % MappedMemory::kGranularity == 0;
 }
 
-/// Whether memory of these properties can be asked for.
+/// Whether memory with these properties can be requested.
 CUresult check_properties(const CUmemAllocationProp* of) {
   if (of == nullptr || of->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
       of->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
@@ -35,7 +35,7 @@ CUresult lost_result() {
   return emulation::lost_error() == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-/// Memory that is neither mapped nor has a handle is free.
+/// Frees memory that is neither mapped nor has a handle.
 void free_unused(unsigned long long handle) {
   const auto found = device().mapped.memories.find(handle);
   const MappedMemory::Memory& memory = found->second;
@@ -44,7 +44,7 @@ void free_unused(unsigned long long handle) {
   device().mapped.memories.erase(found);
 }
 
-/// Lists accessible memory among the allocations, as one with what it touches in its range.
+/// Adds accessible memory to the allocations, merged with adjacent memory of its range.
 void add_allocation(std::uintptr_t address, std::size_t bytes, int owner) {
   auto& all = device().allocations;
   const auto range_of = [](std::uintptr_t at) { return device().mapped.range_of(at); };
@@ -90,7 +90,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
                                              cudaDriverEntryPointQueryResult* result) {
   struct Function {
     void* address;
-    unsigned version;  // of the driver that introduced it
+    unsigned version;  // of the driver that introduced the function
   };
 #define FUNCTION(name, since)               \
   {                                         \

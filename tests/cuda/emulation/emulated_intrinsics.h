@@ -1,6 +1,6 @@
 #pragma once
 
-// The functions of inference/cuda/intrinsics.h, as its comments say.
+// The functions of inference/cuda/intrinsics.h, as specified there.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -33,7 +33,7 @@ inline void load(std::uint32_t (&out)[4], const void* row, bool transposed, cons
   if (!emulation::is_shared(row, 16)) {
     emulation::fail("a matrix's row is not in shared memory", where);
   }
-  // Every row is read before a lane goes on, and not later than by the lane that gives it: the
+  // Every row is read before a lane continues, and by the lane that provides it, because the
   // instruction does not order what other lanes have written.
   Pairs pairs;
   std::memcpy(pairs.words, row, sizeof(pairs.words));

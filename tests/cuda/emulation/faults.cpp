@@ -17,14 +17,14 @@ std::size_t number_in(const char* variable) {
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
-/// `Faults::allocations_left` before the n-th allocation.
+/// The value of `Faults::allocations_left` with which the n-th allocation fails.
 std::size_t left_until(std::size_t n) {
   return n == 0 ? 0 : n + 1;
 }
 
-/// True for the address of pageable host memory, which a card cannot access.
+/// True for the address of pageable host memory, which a GPU cannot access.
 bool is_pageable(std::uintptr_t address) {
-  // Numbers and pairs of numbers are smaller than what user space maps by itself.
+  // Numbers and pairs of numbers are smaller than the addresses that user space maps by default.
   if (address < std::uintptr_t{1} << 44 || address >= std::uintptr_t{1} << 47) return false;
   const void* data = reinterpret_cast<const void*>(address);
   if (device().range.contains(data) || device().mapped.is_reserved(data) ||

@@ -35,7 +35,7 @@ std::size_t stack_stride() {
   return guard_bytes() + kStackBytes;
 }
 
-/// The addresses of all stacks; a page of memory is taken when it is first used.
+/// The addresses of all stacks; a page of memory is allocated at its first use.
 std::byte* reserved_stacks() {
   static std::byte* const begin = [] {
     void* memory = mmap(nullptr, Fiber::kMany * stack_stride(), PROT_READ | PROT_WRITE,
@@ -49,8 +49,7 @@ std::byte* reserved_stacks() {
 }  // namespace
 }  // namespace emulation
 
-// Saves the registers that a callee must preserve and the stack pointer, and takes up those of the
-// other stack.
+// Saves the callee-saved registers and the stack pointer, and restores those of the other stack.
 #if defined(__x86_64__)
 extern "C" void turnbench_switch_stacks(void** from, void* to);
 asm(R"(
@@ -119,7 +118,7 @@ namespace emulation {
 Fiber::Fiber(int number) : stagger_(static_cast<std::size_t>(number % 61) * 192) {
   if (number >= kMany) throw std::bad_alloc();
   mapping_ = reserved_stacks() + static_cast<std::size_t>(number) * stack_stride();
-  mprotect(mapping_, guard_bytes(), PROT_NONE);  // an overflow is seen at once
+  mprotect(mapping_, guard_bytes(), PROT_NONE);  // an overflow faults immediately
 #ifdef EMULATION_THREAD_SANITIZER
   thread_ = __tsan_create_fiber(0);
 #endif
@@ -135,14 +134,14 @@ void Fiber::start(void (*entry)()) {
   [[maybe_unused]] std::byte* bottom = mapping_ + guard_bytes();
   std::byte* top = mapping_ + stack_stride() - stagger_;
 #ifdef EMULATION_ADDRESS_SANITIZER
-  // Frames that were never left have poisoned the stack from where its fiber stood.
+  // Frames that never returned have poisoned the stack from the fiber's last stack pointer on.
   const auto* stood =
       stack_pointer_ == nullptr ? bottom : static_cast<const std::byte*>(stack_pointer_);
   __asan_unpoison_memory_region(stood, static_cast<std::size_t>(top - stood));
 #endif
   const auto address = reinterpret_cast<std::uintptr_t>(entry);
 #if defined(__x86_64__)
-  // Six registers, the address to return to, and the caller's, of which there is none.
+  // Six registers, the return address, and the return address of the caller, which does not exist.
   auto* frame = reinterpret_cast<std::uintptr_t*>(top) - 8;
   for (int i = 0; i < 8; ++i) frame[i] = 0;
   frame[6] = address;
@@ -175,7 +174,8 @@ void Fiber::switch_to(Fiber& other) {
 }
 
 #ifdef EMULATION_ADDRESS_SANITIZER
-// To tell the sanitizer of every switch takes longer than to switch: for it, all stacks are one.
+// Reporting every switch to the sanitizer takes longer than the switch; instead, all stacks are one
+// stack for the sanitizer.
 void Fiber::enter(Fiber& first) {
   const void* bottom = nullptr;
   std::size_t size = 0;

@@ -10,20 +10,19 @@
 
 namespace emulation {
 
-/// A stack and where its execution stands.  Switching costs a few nanoseconds.
+/// A stack and the execution state on it.  Switching costs a few nanoseconds.
 class Fiber {
  public:
-  /// Stacks; as many as the blocks have threads that the thread sanitizer tells apart.
+  /// Number of stacks: the number of threads of the blocks that the thread sanitizer distinguishes.
 #ifdef EMULATION_THREAD_SANITIZER
   static constexpr int kMany = 2 * 1024;
 #else
   static constexpr int kMany = 1024;
 #endif
 
-  /// The stack that is running: it has none of its own.
+  /// The running stack, which this object does not own.
   Fiber() = default;
-  /// Stack `number`, below kMany.  The tops of neighbours lie in different sets of a processor's
-  /// cache.
+  /// Stack `number`, below kMany.  The tops of adjacent stacks are in different cache sets.
   explicit Fiber(int number);
   ~Fiber();
   Fiber(const Fiber&) = delete;
@@ -31,10 +30,10 @@ class Fiber {
 
   /// The next switch to this fiber calls `entry`, which must not return.
   void start(void (*entry)());
-  /// Leaves this fiber, which is running, for another; returns when something switches back.  The
-  /// thread sanitizer takes no order from it (thread_order.h).
+  /// Switches from this fiber, which is running, to another; returns when a fiber switches back.
+  /// For the thread sanitizer, a switch orders nothing (thread_order.h).
   void switch_to(Fiber& other);
-  /// The same from the program's own stack, to the first of those that are to run.
+  /// The same from the program's own stack, to the first fiber.
   void enter(Fiber& first);
 
  private:
@@ -44,7 +43,7 @@ class Fiber {
 #endif
   std::byte* mapping_ = nullptr;
   std::size_t stagger_ = 0;
-  [[maybe_unused]] void* thread_ = nullptr;  ///< what the thread sanitizer knows this fiber by
+  [[maybe_unused]] void* thread_ = nullptr;  ///< this fiber for the thread sanitizer
 };
 
 }  // namespace emulation

@@ -1,4 +1,4 @@
-// The loader for emulated programs: it knows cuBLASLt alone, which is linked to them.
+// The loader for emulated programs: it finds only cuBLASLt, which is linked to them.
 
 #include "inference/cuda/library_loader.h"
 

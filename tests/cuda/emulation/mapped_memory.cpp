@@ -28,7 +28,7 @@ void protect_range(std::uintptr_t address, std::size_t bytes, bool accessible) {
   std::abort();
 }
 
-/// The entry of a map by addresses whose range of bytes an address may be in, or the end.
+/// The entry of a map by address whose range may contain an address, or the end.
 template <typename Map>
 auto entry_at(const Map& map, std::uintptr_t address) {
   auto it = map.upper_bound(address);

@@ -9,9 +9,9 @@
 
 namespace emulation {
 
-/// Reserved ranges of addresses and what is mapped there.  Everything is inaccessible (PROT_NONE)
-/// except mapped memory that was made accessible, while the emulation runs what streams were asked
-/// for.  The device's mutex guards it.
+/// Reserved ranges of addresses and the memory that is mapped there.  Everything is inaccessible
+/// (PROT_NONE), except for mapped memory with access, while the emulation runs operations of
+/// streams.  The device's mutex guards it.
 class MappedMemory {
  public:
   static constexpr std::size_t kGranularity = std::size_t{2} << 20;
@@ -32,22 +32,22 @@ class MappedMemory {
   MappedMemory(const MappedMemory&) = delete;
   MappedMemory& operator=(const MappedMemory&) = delete;
 
-  /// The address; 0 if no addresses are left.
+  /// The address; 0 if no address range is left.
   std::uintptr_t reserve(std::size_t bytes);
-  /// False if these are not what `reserve` gave, or memory is mapped there.
+  /// False if these are not a result of `reserve`, or memory is mapped there.
   bool free(std::uintptr_t address, std::size_t bytes);
-  /// The begin of the reserved range that an address is of; 0: none.
+  /// The begin of the reserved range that contains an address; 0: none.
   std::uintptr_t range_of(std::uintptr_t address) const;
   bool is_reserved(const void* data) const {
     return range_of(reinterpret_cast<std::uintptr_t>(data)) != 0;
   }
-  /// Whether these addresses are of one reserved range, and no memory is mapped there.
+  /// Whether these addresses are in one reserved range without mapped memory.
   bool is_unmapped(std::uintptr_t address, std::size_t bytes) const;
 
   void make_accessible(std::uintptr_t address, Mapping& mapping);
   void make_inaccessible(std::uintptr_t address, const Mapping& mapping);
 
-  /// Device code may access what is mapped from an `open` to its `close`; calls nest.
+  /// Device code can access mapped memory from `open` to `close`; calls nest.
   void open();
   void close();
 
@@ -60,12 +60,12 @@ class MappedMemory {
  private:
   void protect(bool accessible) const;
 
-  /// Unmaps a reserved range from the process.  Unpoisons only what was ever mapped there: the
+  /// Unmaps a reserved range from the process.  Unpoisons only memory that was mapped there: the
   /// sanitizer's shadow of a whole range takes gigabytes.
   void give_back(std::uintptr_t address, std::size_t bytes);
 
   std::map<std::uintptr_t, std::size_t> reserved_;  // bytes by address
-  std::map<std::uintptr_t, std::size_t> touched_;   // by address of a range: bytes that were mapped
+  std::map<std::uintptr_t, std::size_t> touched_;   // by begin of a range: bytes that were mapped
   int open_ = 0;
 };
 

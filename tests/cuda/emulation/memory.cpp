@@ -18,7 +18,7 @@ std::uintptr_t address(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data);
 }
 
-/// Whether a copy's end may be as `on_device` says, and is inside its allocation.
+/// Whether one side of a copy is in memory of the kind `on_device` and inside its allocation.
 bool is_valid(const void* data, std::size_t bytes, cudaMemcpyKind kind, bool on_device) {
   std::uintptr_t begin = 0;
   const Allocation* found = allocation_of(data, &begin);
@@ -79,7 +79,8 @@ cudaError_t release(void* data, bool pinned) {
   return emulation::lost_error();
 }
 
-/// Counts a copy that a stream runs.  A copy to pageable memory ends before the call does.
+/// Counts a copy that a stream runs.  For a copy to pageable memory, the call returns after the
+/// copy.
 void count_copy(cudaStream_t stream, const void* to, const void* from, std::size_t bytes) {
   emulation::Counters* c = emulation::counted(stream);
   if (c == nullptr) return;
@@ -187,8 +188,8 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
     return emulation::refuse_in_capture(stream);  // pageable memory
   }
   count_copy(stream, to, from, width * height);
-  // The host's memory too is read when the copy runs: that a card's driver has taken pageable
-  // memory before it returns is nothing to rely on.
+  // Host memory is also read when the copy runs: programs must not rely on a driver that reads
+  // pageable memory before the call returns.
   return emulation::enqueue(stream, [=] {
     if (emulation::is_lost(stream_of(stream).device)) return;
     for (std::size_t i = 0; i < height; ++i) {

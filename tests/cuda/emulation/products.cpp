@@ -6,12 +6,13 @@
 namespace emulation {
 namespace {
 
-/// Partial sums of a dot product: enough for the compiler's vectors, and in a fixed order.
+/// Number of partial sums of a dot product: enough for the compiler's vectors, and in a fixed
+/// order.
 constexpr std::size_t kLanes = 16;
-/// Vectors that are widened at once.
+/// Number of vectors that are converted to float at once.
 constexpr std::size_t kBlock = 16;
 
-/// Vectors [first, first + count) as floats, zeros behind them up to a multiple of kLanes.
+/// Vectors [first, first + count) as floats, padded with zeros to a multiple of kLanes.
 std::vector<float> widened(const Factor& f, std::size_t first, std::size_t count, std::size_t k) {
   const std::size_t padded = (k + kLanes - 1) / kLanes * kLanes;
   std::vector<float> out(count * padded);
@@ -24,7 +25,7 @@ std::vector<float> widened(const Factor& f, std::size_t first, std::size_t count
   return out;
 }
 
-/// Of what `widened` made, which has checked all that it read.
+/// A product of results of `widened`, which has checked all its reads.
 __attribute__((no_sanitize("address", "undefined"))) float dot(const float* a, const float* b,
                                                                std::size_t padded) {
   float sums[kLanes] = {};

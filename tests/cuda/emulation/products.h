@@ -25,7 +25,7 @@ struct MatrixProduct {
   std::size_t ldd;
 };
 
-/// Sums are float32, in an order that depends on k alone.
+/// Sums are float32, in an order that depends only on k.
 void multiply(const MatrixProduct& product);
 
 }  // namespace emulation

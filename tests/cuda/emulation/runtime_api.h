@@ -33,7 +33,7 @@ enum cudaError_t {
 };
 const char* cudaGetErrorString(cudaError_t error);
 const char* cudaGetErrorName(cudaError_t error);
-/// The last launch's error, which is then forgotten, or that of a device that is lost.
+/// Returns the last launch's error and resets it, or returns the error of a lost device.
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
 
@@ -72,7 +72,7 @@ enum cudaDriverEntryPointQueryResult {
   cudaDriverEntryPointVersionNotSufficent = 2,
 };
 constexpr unsigned long long cudaEnableDefault = 0;
-/// version: that of the driver whose function is wanted.  Finds those of cuda.h.
+/// version: that of the driver whose function is requested.  Finds the functions of cuda.h.
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
                                              unsigned long long flags,
                                              cudaDriverEntryPointQueryResult* result = nullptr);
@@ -115,14 +115,14 @@ enum cudaStreamCaptureStatus {
   cudaStreamCaptureStatusActive = 1,
   cudaStreamCaptureStatusInvalidated = 2,
 };
-/// A capture stays in its stream: an event in it is refused.
+/// A capture cannot extend to other streams: an event in it is refused.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
                                  unsigned long long flags = 0);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
-/// What is left of either when the program ends is a leak, which aborts it.
+/// Graphs that exist when the program ends are leaks, which abort it.
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
@@ -145,8 +145,8 @@ struct cudaPointerAttributes {
   int device;
 };
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data);
-/// All memory is filled with bytes 0xFF, of which floats are NaN.  The host cannot access that of a
-/// device (DeviceRange).
+/// All memory is filled with bytes 0xFF, which are NaN as floats.  The host cannot access device
+/// memory (DeviceRange).
 cudaError_t cudaMalloc(void** data, std::size_t bytes);
 cudaError_t cudaMallocHost(void** data, std::size_t bytes, unsigned flags = 0);
 template <typename T>
@@ -185,18 +185,18 @@ struct cudaLaunchConfig_t {
 
 namespace emulation {
 
-/// The device runs `task` when its stream gets there; a stream that captures keeps it for a graph.
+/// The device runs `task` when its stream reaches it; a stream that captures stores it for a graph.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> task);
-/// Lets cudaGetDeviceCount return this error, and cudaDriverGetVersion this version.
+/// Makes cudaGetDeviceCount return this error, and cudaDriverGetVersion this version.
 void fail_device_count(cudaError_t error, int driver_version = CUDART_VERSION);
-/// Gives each device so many bytes of memory; 0: as many as by default.
+/// Sets the memory of each device in bytes; 0: the default.
 void limit_memory(std::size_t bytes);
 cudaError_t allow_shared(const void* kernel, cudaFuncAttribute attribute, int value);
-/// As a card checks it: the sizes of grid and block, and the shared memory that was allowed.
+/// Checks a launch like a GPU: the sizes of grid and block, and the allowed shared memory.
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
-/// Whether an argument has the address of pageable host memory, which it then prints.
+/// Whether an argument is an address of pageable host memory, which it then prints.
 bool has_pageable_address(const void* argument, std::size_t bytes);
-/// The same of pointers, and of structures without padding, which may hold anything.
+/// The same for pointers, and for structures without padding, which may contain pointers.
 template <typename T>
 bool has_pageable_address(const T& argument) {
   if constexpr (std::is_pointer_v<T> || std::has_unique_object_representations_v<T>) {
@@ -205,7 +205,8 @@ bool has_pageable_address(const T& argument) {
     return false;
   }
 }
-/// A kernel runs now; false if its device is lost or, as faults and arguments say, gets lost.
+/// Called before a kernel runs; false if its device is lost, or is lost now because of faults or
+/// arguments.
 bool begin_kernel(cudaStream_t stream, bool accesses_host);
 /// Counts a launch (counters.h), unless the stream captures.
 void count_launch(cudaStream_t stream);

@@ -1,9 +1,10 @@
 #pragma once
 
-// EMULATION_ADDRESS_SANITIZER or EMULATION_THREAD_SANITIZER, where this compile has one of them.
-// Files that a thread sanitizer's build does not instrument are compiled with the latter defined.
+// Defines EMULATION_ADDRESS_SANITIZER or EMULATION_THREAD_SANITIZER if this compilation uses one of
+// them. Files that the build does not instrument for the thread sanitizer are compiled with the
+// latter defined.
 
-#ifdef __has_feature  // as Clang tells
+#ifdef __has_feature  // as reported by Clang
 #if __has_feature(address_sanitizer)
 #define EMULATION_ADDRESS_SANITIZER
 #elif __has_feature(thread_sanitizer) && !defined(EMULATION_THREAD_SANITIZER)

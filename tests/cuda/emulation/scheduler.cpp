@@ -18,8 +18,8 @@ dim3 blockDim, gridDim;
 
 namespace emulation {
 
-/// The lanes of one mask of a warp on their way to a collective.  Two exchanges take turns: a lane
-/// comes to the next collective but one only when all have left this one.
+/// The lanes of one mask of a warp that wait for a collective.  Two exchanges alternate: a lane
+/// reaches the collective after the next one only when all lanes have left the current one.
 struct Meeting {
   Mask mask = 0, waiting = 0;
   bool whole = false;
@@ -68,16 +68,16 @@ struct Deleter {
   static constexpr std::size_t kSharedAlignment = 128;
 };
 
-/// What a block runs on.  To the thread sanitizer a block's threads go on as those of the next one
-/// of the same multiprocessor; blocks of different ones are unordered.
+/// The resources of a block.  For the thread sanitizer, a block's threads continue as those of the
+/// next block of the same multiprocessor; blocks of different multiprocessors are unordered.
 struct Multiprocessor {
   std::unique_ptr<std::byte[], Deleter> shared;
   Warp warp_pool[kLanes];
   std::vector<std::unique_ptr<Thread>> thread_pool;
-  // Addresses by which the thread sanitizer is told of order.  Of each kind two take turns, so that
-  // none is used for the next barrier or block while threads still come from the last one.
+  // Addresses with which the thread sanitizer is informed of order.  Two of each kind alternate, so
+  // that none is used for the next barrier or block while threads still leave the last one.
   char barriers[2] = {}, exits[2] = {};
-  int barrier = 0, block = 0;  ///< whose turn it is
+  int barrier = 0, block = 0;  ///< index of the current address
 };
 #ifdef EMULATION_THREAD_SANITIZER
 constexpr int kMultiprocessors = 2;
@@ -97,11 +97,11 @@ struct Card {
   Place where;  ///< of the barrier
   int warp_order[kLanes] = {}, warp_place[kLanes] = {};
   Multiprocessor multiprocessors[kMultiprocessors];
-  char launch = 0;  ///< the address by which the thread sanitizer is told of it
+  char launch = 0;  ///< the address with which the thread sanitizer orders launches
 };
 
 Card c;
-Multiprocessor* sm = nullptr;  ///< the one that the running block is on
+Multiprocessor* sm = nullptr;  ///< the multiprocessor of the running block
 Thread* running = nullptr;
 Fiber* host = nullptr;
 
@@ -109,7 +109,7 @@ Mask bit(int i) {
   return Mask{1} << i;
 }
 
-/// order[i]: which of `count` comes i-th.
+/// order[i]: the i-th of `count` in the current order.
 void fill_order(int* order, int count) {
   for (int i = 0; i < count; ++i) order[i] = c.order == Order::kBackward ? count - 1 - i : i;
   if (c.order == Order::kShuffled) std::shuffle(order, order + count, c.random);
@@ -128,13 +128,13 @@ void switch_to(Thread& next) {
   from.fiber.switch_to(next.fiber);
 }
 
-/// The first lane that can run from `place` on, or else from the start; one can.
+/// The first runnable lane from `place` on, otherwise from the start; there is one.
 Thread& next_in_warp(const Warp& w, int place) {
   const Mask ahead = w.runnable >> place << place;
   return *w.order[std::countr_zero(ahead != 0 ? ahead : w.runnable)];
 }
 
-/// The first lane that can run in a warp after `w`, which cannot.
+/// The first runnable lane in a warp after `w`, which has none.
 Thread& next_in_block(const Warp& w) {
   for (std::size_t i = 0; w.in_meeting != 0 && i < w.used_meetings; ++i) {
     if (w.meetings[i]->waiting == 0) continue;
@@ -147,13 +147,13 @@ Thread& next_in_block(const Warp& w) {
   fail("a barrier is not reached by all threads of the block", c.where);
 }
 
-/// Lets others run; the running thread cannot.
+/// Switches to another thread; the running thread cannot continue.
 void leave() {
   const Warp& w = *running->warp;
   switch_to(w.runnable != 0 ? next_in_warp(w, running->place) : next_in_block(w));
 }
 
-/// Lets all that wait go on.
+/// Makes all waiting threads runnable.
 void release(Meeting& m, Warp& w) {
   if (m.waiting == w.exists) {
     w.runnable = m.waiting;
@@ -183,7 +183,7 @@ void release(Meeting& m, Warp& w) {
   } else {
     running->fiber.switch_to(*host);
   }
-  std::abort();  // nothing switches to a thread that has exited
+  std::abort();  // no switch goes to a thread that has exited
 }
 
 void thread_main() {
@@ -256,8 +256,8 @@ void fail(const char* what, const Place& where) {
 
 namespace {
 
-/// Gives a multiprocessor the threads of a block, whose fibers are from number `first` on, and its
-/// shared memory.
+/// Assigns the threads of a block, whose fibers start at number `first`, and its shared memory to a
+/// multiprocessor.
 void prepare(Multiprocessor& each, int first) {
   each.shared.reset(new (std::align_val_t{Deleter::kSharedAlignment}) std::byte[c.shared_size]);
   auto& threads = each.thread_pool;
@@ -293,7 +293,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_size, const Body& body) 
                                                         : order[i];
     blockIdx = {static_cast<unsigned>(n % grid.x), static_cast<unsigned>(n / grid.x % grid.y),
                 static_cast<unsigned>(n / grid.x / grid.y)};
-    // In such a sequence some blocks of every distance are on different multiprocessors.
+    // In such a sequence, some blocks at every distance are on different multiprocessors.
     sm = &c.multiprocessors[std::popcount(i) % kMultiprocessors];
     sm->block ^= 1;
     run_block();
@@ -358,7 +358,7 @@ void complete(const Arrival& arrival) {
     leave();
     return;
   }
-  // All go on in order, from the first.
+  // All continue in order, from the first.
   release(*arrival.meeting, w);
   Thread& first = next_in_warp(w, 0);
   if (&first != running) switch_to(first);

@@ -7,23 +7,23 @@
 
 #include "vector_types.h"
 
-/// A CUDA card on the host.  Blocks run one after the other; the threads of a block are fibers that
+/// A CUDA GPU on the host.  Blocks run one after the other; the threads of a block are fibers that
 /// run one at a time, each until it waits at a barrier or in a collective of its warp.
 namespace emulation {
 
-/// In which order a block's warps and a warp's lanes run from one meeting point to the next, and
-/// the blocks of a grid.  It also says when the bytes of asynchronous copies arrive: as late as a
-/// wait allows (forward), at once (backward), or either at random (shuffled), and likewise when
-/// streams run what they are asked.  The result of a right kernel does not depend on it, nor that
-/// of a right use of streams.
+/// The order in which a block's warps and a warp's lanes run between two synchronization points,
+/// and the order of the blocks of a grid.  It also determines when the bytes of asynchronous copies
+/// arrive: as late as a wait allows (forward), at once (backward), or either at random (shuffled);
+/// the same for the operations of streams.  Correct kernels, and programs that use streams
+/// correctly, have the same result in every order.
 enum class Order { kForward, kBackward, kShuffled };
-/// For the launches from here on; `seed` is for the shuffled order.
+/// For all later launches; `seed` is for the shuffled order.
 void set_order(Order order, std::uint64_t seed = 1);
 
-/// Whether what may happen now or later happens now; not for kernels to ask.
+/// Whether an operation that may happen now or later happens now; not for kernels.
 bool is_early();
 
-/// A kernel with its arguments, as one thread runs it.
+/// A kernel with its arguments, as run by one thread.
 using Body = std::function<void()>;
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, const Body& body);
 
@@ -36,7 +36,7 @@ struct Place {
   }
 };
 
-/// Tells what is wrong with the running kernel and aborts.
+/// Prints the error of the running kernel and aborts.
 [[noreturn]] void fail(const char* what, const Place& where);
 
 // ---- what device functions are made of ----
@@ -44,11 +44,11 @@ struct Place {
 using Mask = std::uint32_t;
 constexpr Mask kFullMask = 0xFFFFFFFF;
 
-/// What the lanes that meet in a collective hand to each other.  The thread sanitizer must not see
-/// accesses to it, which no collective but __syncwarp orders for it: only files that it does not
-/// instrument have them.
+/// The data that the lanes of a collective exchange.  The thread sanitizer must not see accesses to
+/// it, because only __syncwarp orders them for the sanitizer: only files that are not instrumented
+/// access it.
 struct alignas(64) Exchange {
-  Mask present = 0;  ///< lanes that have come
+  Mask present = 0;  ///< lanes that have arrived
   Mask votes = 0;
   std::uint64_t values[32];
   std::uint16_t a[16][16], b[16][8];  ///< factors of a product
@@ -66,13 +66,13 @@ struct Arrival {
 
 int lane();
 /// Takes part in a collective.  Lanes that have exited count as absent, unless `whole`: then all 32
-/// must come.
+/// lanes must arrive.
 Arrival arrive(Mask mask, bool whole, const Place& where);
-/// Returns when all have come.
+/// Returns when all lanes have arrived.
 void complete(const Arrival& arrival);
 
-/// Lets the lanes in `mask` meet: each calls deposit(exchange), then the last one finish(exchange).
-/// What is in the exchange may be read until this lane's next collective.
+/// Synchronizes the lanes in `mask`: each calls deposit(exchange), then the last one calls
+/// finish(exchange). The exchange can be read until the next collective of this lane.
 template <typename Deposit, typename Finish>
 const Exchange& meet(Mask mask, bool whole, const Place& where, const Deposit& deposit,
                      const Finish& finish) {
@@ -97,8 +97,8 @@ struct Product {
 };
 Product multiply_f16(const Factors& mine, const Place& where);
 Product multiply_bf16(const Factors& mine, const Place& where);
-/// Eight elements of 16 bits in pairs: the row of one of four matrices that a lane gives, and two
-/// of each matrix that it gets.
+/// Eight 16-bit elements in pairs: the row of one of four matrices that a lane provides, and two
+/// elements of each matrix that it receives.
 struct Pairs {
   std::uint32_t words[4];
 };
@@ -106,7 +106,7 @@ Pairs distribute(const Pairs& row, bool transposed, const Place& where);
 
 /// Orders the memory accesses of the lanes in `mask`.  The other collectives do not.
 void sync_lanes(Mask mask, const Place& where);
-/// The barrier of the block; all of its threads must come, and to the same one.
+/// The barrier of the block; all its threads must reach it, and the same one.
 void barrier(const Place& where);
 
 std::byte* shared_bytes();
@@ -117,7 +117,7 @@ bool is_shared(const void* data, std::size_t bytes);
 void start_copy(void* to, const void* from);
 void end_group();
 void wait_for_groups(int pending);
-/// Such a copy, as it arrives.
+/// Performs such a copy.
 void copy_16(void* to, const void* from);
 
 }  // namespace emulation

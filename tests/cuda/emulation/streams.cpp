@@ -15,7 +15,7 @@ struct CUevent_st {
     bool done = true;
     std::chrono::steady_clock::time_point time = {};
   };
-  /// The one last recorded; who waits for one before it keeps that.
+  /// The last recorded point; a stream that waits for an earlier one keeps that point.
   std::shared_ptr<Point> point = std::make_shared<Point>();
 };
 using Point = CUevent_st::Point;
@@ -46,7 +46,7 @@ void reach(const Point& point) {
   while (!point.done) run_first(stream_of(point.stream));
 }
 
-/// Lets every stream get as far as the order of threads says.
+/// Runs every stream as far as the order of threads specifies.
 void run_early() {
   const auto run = [](CUstream_st& stream) {
     while (!stream.tasks.empty() && emulation::is_early()) {
@@ -130,7 +130,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const Lock lock(device().mutex);
-  if (stream_of(stream).capture) {  // and no event is recorded in one
+  if (stream_of(stream).capture) {  // and no event is recorded in a capture
     return emulation::refuse_in_capture(stream, cudaErrorStreamCaptureIsolation);
   }
   if (event->point->done) return cudaSuccess;

@@ -6,11 +6,11 @@
 namespace emulation {
 namespace {
 
-// Vectors of the compiler: whole attention kernels run on this.
+// The compiler's vector types, because whole attention kernels run on this.
 using Floats = float __attribute__((vector_size(16)));
 using Bits = std::uint32_t __attribute__((vector_size(16)));
 
-/// Four elements as float; what turnbench::f16_to_float computes of each.
+/// Four elements as float, each as converted by turnbench::f16_to_float.
 Floats widened_f16(const std::uint16_t* x) {
   const Bits bits = {x[0], x[1], x[2], x[3]};
   const Bits magnitude = (bits & 0x7FFF) << 13;

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the thread sanitizer is told of the order of emulated threads: what __syncthreads,
-// __syncwarp and the ends of blocks and grids order, and not what the emulation's running one
-// thread at a time does.  Other builds compile none of it.
+// Informs the thread sanitizer of the order of emulated threads: the order by __syncthreads,
+// __syncwarp and the ends of blocks and grids, but not the order that results from running one
+// thread at a time.  Other builds compile none of it.
 
 #include "sanitizers.h"
 
@@ -21,8 +21,8 @@ namespace emulation {
 
 #ifdef EMULATION_THREAD_SANITIZER
 
-/// What the running thread has done so far happens before whatever a thread does after its
-/// happens_after() of the same address.
+/// All previous operations of the running thread happen before the operations of a thread after its
+/// happens_after() with the same address.
 inline void happens_before(const void* at) {
   __tsan_release(const_cast<void*>(at));
 }
@@ -30,8 +30,8 @@ inline void happens_after(const void* at) {
   __tsan_acquire(const_cast<void*>(at));
 }
 
-/// The running thread's accesses are not looked at while one lives: those to the emulation's own
-/// data by functions of libraries, which are instrumented or intercepted.
+/// The running thread's accesses are ignored while an object exists: accesses to the emulation's
+/// own data by library functions, which are instrumented or intercepted.
 class Unseen {
  public:
   Unseen() { __tsan_ignore_thread_begin(); }
@@ -40,8 +40,8 @@ class Unseen {
   Unseen& operator=(const Unseen&) = delete;
 };
 
-/// A copy of 16 bytes, of zeros from null: it may be under way from its start to the wait for it,
-/// so that both are accesses.
+/// A copy of 16 bytes, of zeros if the source is null.  It may happen at any time from its start to
+/// the wait for it, so both are accesses.
 inline void see_copy(void* to, const void* from) {
   __tsan_write16(to);
   if (from != nullptr) __tsan_read16(const_cast<void*>(from));

@@ -44,7 +44,7 @@ EMULATED_VECTOR_4(float4, float)
 #undef EMULATED_VECTOR_2
 #undef EMULATED_VECTOR_4
 
-/// Where the running thread is in its block and its grid.
+/// The position of the running thread in its block and its grid.
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 constexpr int warpSize = 32;

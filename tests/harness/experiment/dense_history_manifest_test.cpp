@@ -72,7 +72,7 @@ TEST_F(DenseHistoryManifest, ReportsTheLastTurn) {
   EXPECT_EQ(status[0]["pending"], 0);
 }
 
-// The answers to one type of questions serve those to all of them.
+// The answers to one type of questions are reused for all types.
 TEST_F(DenseHistoryManifest, SelectsOneTypeOfQuestions) {
   ASSERT_EQ(run(manifest()).code, 0);
   Json all = manifest("");
@@ -115,7 +115,7 @@ TEST_F(DenseHistoryManifest, AllowsPromptsBeyondTheModelsPositions) {
   EXPECT_NE(html.out.find("past_positions"), std::string::npos) << "the protocol card says so";
 }
 
-// A chat has no contexts to cut: its turns need not be as long as each other.
+// A chat has no contexts to truncate: its turns may have different lengths.
 TEST_F(DenseHistoryManifest, LimitsTheWholeChat) {
   Json one_long_turn = manifest();
   std::string text = kChats;

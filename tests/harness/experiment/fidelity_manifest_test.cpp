@@ -81,10 +81,10 @@ TEST_F(FidelityManifest, TablesShowDivergence) {
               1e-9);
 }
 
-// Lower or higher is better, and the axis of the figure is not that of scores.
+// Reports know whether lower or higher is better, and the figure has another axis than for scores.
 TEST_F(FidelityManifest, ReportsKnowWhetherLowerIsBetter) {
   Json manifest = fidelity_manifest();
-  for (Json& dataset : manifest["datasets"]) dataset["limit"] = 4;  // of two no p is small
+  for (Json& dataset : manifest["datasets"]) dataset["limit"] = 4;  // with two, no p is small
   ASSERT_EQ(run(manifest).code, 0);
   const std::string html = run_program({"report", db_, "--format", "html"}).out;
   EXPECT_NE(html.find("Shaded: more than full, p at most 0.05."), std::string::npos);
@@ -96,7 +96,7 @@ TEST_F(FidelityManifest, ReportsKnowWhetherLowerIsBetter) {
   EXPECT_NE(scores.find(">100</text>"), std::string::npos) << scores;
 }
 
-// What is said of scores is not said of nats.
+// Notes on scores are not printed for nats.
 TEST_F(FidelityManifest, ReportsDescribeTheMeasures) {
   Json manifest = fidelity_manifest();
   ASSERT_EQ(run(manifest).code, 0);
@@ -158,7 +158,7 @@ TEST_F(FidelityManifest, IsResumed) {
   EXPECT_NE(run(manifest).err.find("0 units done"), std::string::npos);
 }
 
-// What is measured is part of a cell's key; the answers are the same.
+// The measure is part of a cell's key; the answers are the same.
 TEST_F(FidelityManifest, ChangesCellKeysButNotAnswers) {
   Json manifest = fidelity_manifest();
   ASSERT_EQ(run(manifest).code, 0);

@@ -1,4 +1,4 @@
-// Methods in host memory through the program: what records and tables say of them.
+// Methods in host memory through the program: their records and tables.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -59,10 +59,10 @@ TEST_F(OffloadManifest, RecordsTransfersAndTimes) {
   EXPECT_EQ(count(db_, "SELECT count(*) FROM counter WHERE name = 'kmeans_iterations'"), 4);
   for (const char* name : {"tt2t", "tpot", "decode_rate", "answer_rate"})
     EXPECT_EQ(count(db_, fmt::format("SELECT count(*) FROM timing WHERE name = '{}'", name)), 6);
-  // Every step and layer of the method on the host, as the sums say it.
+  // Every step and layer of the method on the host, in agreement with the sums.
   const std::vector<std::string> lines = split(run_program({"ledger", db_, "--layers"}).out, "\n");
   const int layers = static_cast<int>(count(db_, "SELECT count(*) FROM ledger")) == 2 ? 4 : 0;
-  EXPECT_EQ(std::ssize(lines), 2 + 2 * 6 * layers);  // header, and an empty end
+  EXPECT_EQ(std::ssize(lines), 2 + 2 * 6 * layers);  // header, and an empty last line
   double hits = 0;
   for (std::size_t i = 1; i + 1 < lines.size(); ++i) {
     const std::vector<std::string> fields = split(lines[i], ",");
@@ -74,14 +74,14 @@ TEST_F(OffloadManifest, RecordsTransfersAndTimes) {
   EXPECT_EQ(step["step"], 1);
   EXPECT_GT(step["writeback_bytes"], 0);
   EXPECT_EQ(run_program({"ledger", db_, "--method", "snapkv"}).code, 2);
-  // Where keys and values are changes no answer.
+  // The place of keys and values changes no answer.
   EXPECT_EQ(count(db_,
                   "SELECT count(DISTINCT answer) FROM record WHERE turn = 0 AND cell IN "
                   "(SELECT key FROM cell WHERE method LIKE 'pqcache%')"),
             1);
 }
 
-// An eviction that leaves answers alone leaves the device cache of a selection alone, too.
+// An eviction that does not evict answers does not change the device cache of a selection.
 TEST_F(OffloadManifest, DeviceCachesWorkWithAnEviction) {
   const std::string cache = ",placement=host,cache_tokens=256,cache_block=16,cache_rule=lfu";
   const Json manifest = {
@@ -98,7 +98,7 @@ TEST_F(OffloadManifest, DeviceCachesWorkWithAnEviction) {
             2);
 }
 
-// What is counted is the same in company, and stands beside the number that a paper prints.
+// Counters are the same in shared runs, and are shown next to the published number.
 TEST_F(OffloadManifest, CountsWithoutIsolation) {
   Json manifest = offload_manifest();
   manifest.erase("isolated");
@@ -120,7 +120,7 @@ TEST_F(OffloadManifest, CountsWithoutIsolation) {
   EXPECT_NE(report.out.find(",0.6250,"), std::string::npos) << report.out;
 }
 
-// What a run would refuse, before it: the same words, after the file and the place.
+// Refusals of a run, before the run: the same message, after the file and the place.
 TEST_F(OffloadManifest, PlanRejectsInvalidCombinations) {
   Json manifest = offload_manifest();
   manifest.erase("tables");

@@ -1,4 +1,4 @@
-// What plan says about memory is what run then takes.
+// The memory estimate of plan, compared with the memory of run.
 
 #include <gtest/gtest.h>
 
@@ -11,10 +11,10 @@ namespace {
 
 struct Case {
   const char *name, *manifest, *workers;
-  bool answers_matter = false;  // to what is shared
+  bool answers_matter = false;  // for the shared computation
 };
 
-/// What run says that it took: the kernel's own count.
+/// The memory that run reports, as counted by the kernel.
 double peak_bytes(const std::string& err) {
   const std::string before = "peak memory ";
   const std::size_t at = err.find(before);
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
                          "1"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Each stage has the scratch of a pass, and the tied table stands at both ends.
+// Each stage has the scratch memory of a pass, and both ends have the tied table.
 TEST(PlannedStages, MemoryIncludesEachStage) {
   const std::string text = R"({"name": "m", "models": ["tiny"],
     "datasets": [{"name": "tiny-fact", "limit": 1, "length": 300}],

@@ -1,4 +1,4 @@
-// How long plan says that a sweep takes.
+// The time that plan estimates for a sweep.
 
 #include "harness/experiment/plan_time.h"
 
@@ -37,7 +37,7 @@ TEST(MethodSpeed, IsDerivedFromMeasuredTimes) {
   EXPECT_DOUBLE_EQ(speed.prefill(flops / 4), 2);
   EXPECT_DOUBLE_EQ(speed.decode(60), 6);
   EXPECT_DOUBLE_EQ(speed.decode(10), 1);
-  // One of four answers goes on to its limit, whatever that is; three have 50 tokens together.
+  // One of four answers reaches any limit; three have 50 tokens together.
   EXPECT_DOUBLE_EQ(speed.expected_answer(90), (50 + 90) / 4.0);
   EXPECT_DOUBLE_EQ(speed.expected_answer(3), 3);
   EXPECT_DOUBLE_EQ(MethodSpeed().expected_answer(90), 90);
@@ -80,7 +80,7 @@ TEST(PlannedTime, UsesTheTimesOfEachMethod) {
   Speeds speeds;
   TimedDialogue full = m.timed(0), snapkv = m.timed(1);
   full.prefill_seconds = 1e-12 * prefill_flops(m.config, 1000);
-  full.decode_seconds = 10 * 2;  // two seconds a token
+  full.decode_seconds = 10 * 2;  // two seconds per token
   snapkv.decode_seconds = 10 * 3;
   speeds.add(m.config, full);
   speeds.add(m.config, snapkv);
@@ -107,7 +107,7 @@ TEST(PlannedTime, UsesOtherMethodsForMethodsWithoutTimes) {
 
 TEST(PlannedTime, UsesThePeakOfTheMachineForModelsWithoutTimes) {
   TimedPlan m;
-  // The two cells share a prefill; half of the peak is reached.
+  // The two cells share a prefill; half of the peak rate is reached.
   const PlannedTime prefill = m.time({}, {1e12, 1e300});
   EXPECT_NEAR(prefill.seconds, 2 * m.flops() / 1e12, 1e-9 * m.flops());
   EXPECT_EQ(prefill.by_peak, 6u);
@@ -140,7 +140,7 @@ TEST(PlannedTime, IsCloseToTheTimeOfARun) {
   ASSERT_EQ(run_program({"run", manifest, "--db", db, "--quiet"}).code, 0);
   const double taken = seconds_since(start);
   EXPECT_EQ(planned_seconds(run_program({"plan", manifest, "--db", db, "--json"}).json()), 0);
-  // Twice or half as long is what it is made for; other programs run beside tests.
+  // The estimate should be within a factor of two; other programs run in parallel to tests.
   for (const double planned : {planned_seconds(pilot), planned_seconds(fresh) * 2 / 3}) {
     EXPECT_GT(planned, taken / 4);
     EXPECT_LT(planned, taken * 4);
@@ -169,7 +169,7 @@ TEST(PlannedMemory, UnreachedAnswerLimitsTakeNoMemory) {
   EXPECT_GT(memory["at_most_bytes"], std::int64_t{3} << 30);
 }
 
-// Workers cannot run more units than there are.
+// No more workers run than there are units.
 TEST(PlannedMemory, UsesThePlannedUnits) {
   const TemporaryDirectory d;
   const auto of_worker = [&](int limit) {

@@ -1,4 +1,4 @@
-// Probes through the program: manifests, store, tables, and the project's own figures.
+// Probes through the program: manifests, store, tables, and the figures of this project.
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST_F(ProbeManifest, RunsReportsAndRunsNothingTwice) {
   expect_same(dump(db_, true), before);
 }
 
-// Workers and threads are nobody's business.
+// Results do not depend on workers and threads.
 TEST_F(ProbeManifest, WorkersAndThreadsDoNotMatter) {
   ASSERT_EQ(run(small_probe_manifest(), {"--workers", "1", "--threads", "1"}).code, 0);
   const Dump one = dump(db_);
@@ -65,8 +65,8 @@ TEST_F(ProbeManifest, WorkersAndThreadsDoNotMatter) {
   expect_same(dump(db_), one);
 }
 
-// A shorter run is part of the full one, but for probes that compare all dialogues: with fewer of
-// them each has another value, and so another cell.
+// A shorter run is part of the full one, except for probes that compare all dialogues: with fewer
+// dialogues their value differs, so they have a separate cell.
 TEST_F(ProbeManifest, LimitedRuns) {
   ASSERT_EQ(run(small_probe_manifest(), {"--limit", "2"}).code, 0);
   EXPECT_EQ(count(db_, "SELECT count(*) FROM record"), 6);
@@ -81,7 +81,7 @@ TEST_F(ProbeManifest, LimitedRuns) {
   EXPECT_EQ(report(), grown);
 }
 
-// Methods and probes stand beside each other; each computes only what is its own.
+// Methods and probes can be combined; each computes only its cells.
 TEST_F(ProbeManifest, RunsWithMethods) {
   Json manifest = small_probe_manifest();
   manifest["methods"] = {"full"};
@@ -120,7 +120,7 @@ TEST_F(ProbeManifest, MissingValuesAreNotFailures) {
   EXPECT_NE(run(manifest).err.find("0 units done"), std::string::npos) << "not asked again";
 }
 
-// "head" is a query head in some probes, and weights in a method.
+// "head" is a query head in some probes, but a weights directory in a method.
 TEST_F(ProbeManifest, MethodSettingsAreNotProbeSettings) {
   Json manifest = small_probe_manifest();
   manifest["probes"] = {"recall:method=specontext:budget=24,feat=prev"};
@@ -190,7 +190,7 @@ TEST(ProbeList, ListsAndDescribesAllProbes) {
 
 class ProbeFigure : public testing::TestWithParam<std::string> {};
 
-// Each figure from end to end on the embedded model: every cell is measured or says why not.
+// Each figure from end to end on the embedded model: every cell is measured or has an error.
 TEST_P(ProbeFigure, RunsOnStandIns) {
   const std::string path = TURNBENCH_SOURCE_DIR "/experiments/" + GetParam();
   Json manifest = parse_json(read_file(path), path);

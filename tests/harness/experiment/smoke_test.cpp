@@ -1,4 +1,4 @@
-// The smoke run of a manifest: what is replaced, what shrinks, what stays.
+// The smoke run of a manifest: the replaced, the shortened and the unchanged parts.
 
 #include "harness/experiment/smoke.h"
 
@@ -60,7 +60,7 @@ const Method& method(const Manifest& m, const std::string& label) {
   throw input_error("no method {}", label);
 }
 
-// Also those of methods that probes name, and in the smoke run.
+// Also for methods in probes, and in the smoke run.
 TEST(Smoke, ResolvesMethodFilesRelativeToTheManifest) {
   const test::TemporaryDirectory directory;
   directory.write("costs.json", R"({"prefill_base": 0, "prefill_token": 1, "prefill_pair": 0,
@@ -84,7 +84,7 @@ TEST(Smoke, IsASeparateManifest) {
   EXPECT_NE(small.description.find("Hotpot by tiny-"), std::string::npos) << small.description;
   EXPECT_EQ(small.path, "/experiments/paper.json") << "its published numbers lie there";
   EXPECT_EQ(small.system_prompt, "") << "which tiny's template refuses";
-  // What a store keeps is the text: it says the same.
+  // The text in the store parses to the same manifest.
   const Manifest again = parse_manifest(small.text, "store");
   EXPECT_EQ(again.name, small.name);
   EXPECT_EQ(again.smoke, small.smoke);
@@ -133,8 +133,8 @@ TEST(Smoke, ReplacesDatasetsWithoutFiles) {
   }
 }
 
-// Labels of one stand-in are alike, those of models too: their cells are shown, but not computed
-// again.
+// Labels with the same stand-in are equal, also those of models: their cells are shown, but
+// computed once.
 TEST(Smoke, ComputesEachStandInOnce) {
   const Manifest one = parse_manifest(R"({"name": "m", "models": ["large"],
     "datasets": ["hotpotqa", "trec", "qmsum"], "positions": ["begin", "end"],
@@ -200,17 +200,17 @@ TEST(Smoke, ShortensGeneratedDatasets) {
   EXPECT_EQ(dataset(small, "hop-100").length, 100);
 }
 
-// What instructs and asks in a record is never cut: there must be room for it.
+// Instructions and questions of a record are never truncated: the prompt must have room for them.
 TEST(Smoke, ShortensPromptsAndLeavesRoomForRecords) {
   EXPECT_EQ(smoke_manifest(paper(), {}).max_prompt_tokens, 2048) << "lcc is read from its file";
   std::string text = kSmokeManifest;
   text.replace(text.find("\"source\": \"files/lcc.jsonl\", "), 29, "");
-  Manifest made_up = parse_manifest(text, "paper.json");
-  EXPECT_EQ(smoke_manifest(made_up, {}).max_prompt_tokens, 300);
-  EXPECT_EQ(smoke_manifest(made_up, {{}, {{"longbench", "files"}}}).max_prompt_tokens, 2048);
+  Manifest synthetic = parse_manifest(text, "paper.json");
+  EXPECT_EQ(smoke_manifest(synthetic, {}).max_prompt_tokens, 300);
+  EXPECT_EQ(smoke_manifest(synthetic, {{}, {{"longbench", "files"}}}).max_prompt_tokens, 2048);
 }
 
-// Some cannot be made that short: then they are as short as they can be.
+// Some datasets have a minimum length, which they get.
 TEST(Smoke, EveryGeneratedDatasetCanBeBuilt) {
   OrderedJson json = {{"name", "m"}, {"models", {"tiny"}}, {"methods", {"full"}}};
   for (const Dataset& d : all_datasets()) {
@@ -230,7 +230,7 @@ TEST(Smoke, EveryGeneratedDatasetCanBeBuilt) {
   }
 }
 
-// Of a sweep the ends stay, and what a table is compared to.
+// Of a sweep, the first and last values remain, and the values that a table compares with.
 TEST(Smoke, CutsSweeps) {
   std::vector<std::string> labels;
   const Manifest small = smoke_manifest(paper(), {});
@@ -243,7 +243,7 @@ TEST(Smoke, CutsSweeps) {
   EXPECT_THROW(dataset(small, "hop-9000"), Error);
 }
 
-// So that tables can be looked at with the numbers that a paper prints.
+// Tables can then be viewed with the numbers of the paper.
 TEST(Smoke, KeepsSettingsWithPublishedNumbers) {
   const test::TemporaryDirectory directory;
   directory.write("table.csv",
@@ -256,7 +256,8 @@ TEST(Smoke, KeepsSettingsWithPublishedNumbers) {
   EXPECT_EQ(small.methods.size(), 10u);
 }
 
-// Up to 64 tokens settings stay; larger ones come to bite on prompts of 300, in their order.
+// Settings up to 64 tokens do not change; larger ones are scaled to have an effect on prompts of
+// 300 tokens, in the same order.
 TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
   const Manifest small = smoke_manifest(paper(), {});
   const auto value = [&](const std::string& label, const std::string& name) {
@@ -279,7 +280,7 @@ TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
   EXPECT_EQ(composed.make().placement.cache_tokens, 256);
 }
 
-// MInference takes no fewer than 100 diagonals.
+// MInference requires at least 100 diagonals.
 TEST(Smoke, ShrinksWithinTheRangesOfParameters) {
   const Manifest small = smoke_manifest(
       parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
@@ -294,7 +295,8 @@ TEST(Smoke, ShrinksWithinTheRangesOfParameters) {
   EXPECT_EQ(setting("minference:vertical=128,slash=384", "slash"), "105");
 }
 
-// A share is felt on a short prompt as it is on a long one, where it is more than a window.
+// A ratio budget has an effect on a short prompt as on a long one, where it is larger than the
+// window.
 TEST(Smoke, ShrinksRatiosLikeTheirTokens) {
   Manifest m =
       parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [

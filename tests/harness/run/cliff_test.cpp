@@ -1,5 +1,5 @@
-// The engine by itself loses no score: an eviction and a selection that drop nothing but paragraphs
-// which no question is about answer as full attention does, in every history and placement.
+// The engine itself loses no score: an eviction and a selection that drop only paragraphs that no
+// question refers to have the answers of full attention, for every history and placement.
 
 #include <gtest/gtest.h>
 
@@ -17,13 +17,13 @@ namespace {
 /// Paragraphs by turn.
 using ParagraphTexts = std::vector<std::vector<std::string>>;
 
-/// The beginning of the sentence that a question of tiny-fact asks for: "the song of agnes is".
+/// The beginning of the sentence that a question of tiny-fact refers to: "the song of agnes is".
 std::string fact_of(const Turn& turn) {
   const std::string asked = turn.question.substr(turn.question.find("the "));
   return asked.substr(0, asked.find('?')) + " is";
 }
 
-/// The paragraphs that state no fact which any turn asks for; or, if `relevant`, those that do.
+/// The paragraphs without a fact that any turn asks for; or, if `relevant`, those with such a fact.
 ParagraphTexts paragraphs(const Dialogue& dialogue, bool relevant) {
   ParagraphTexts out;
   for (const Turn& turn : dialogue.turns) {
@@ -39,7 +39,7 @@ ParagraphTexts paragraphs(const Dialogue& dialogue, bool relevant) {
   return out;
 }
 
-/// Whether each position up to the end of a prompt is kept: not inside one of the paragraphs.
+/// Whether each position up to the end of a prompt is kept: those outside of the given paragraphs.
 std::vector<bool> kept_positions(const LayerView& view, const ParagraphTexts& dropped) {
   const std::span<const int> tokens = view.dialogue.tokens;
   std::string text;
@@ -62,7 +62,7 @@ std::vector<bool> kept_positions(const LayerView& view, const ParagraphTexts& dr
   return kept;
 }
 
-/// The slots of a set whose positions are kept; those behind `kept` all are.
+/// The slots of a set whose positions are kept, including all positions after the end of `kept`.
 std::vector<std::int32_t> kept_slots(const KvHeadCache& set, const std::vector<bool>& kept) {
   std::vector<std::int32_t> out;
   for (std::int32_t slot = 0; slot < set.size(); ++slot) {
@@ -112,7 +112,7 @@ class SkipsParagraphs : public SelectionPolicy {
 
 enum class Way { kFull, kEviction, kSelection };
 
-/// A method of its own for each dialogue, which names the paragraphs.
+/// A separate method for each dialogue, with the names of the paragraphs.
 MethodInfo method_info(Way way, const ParagraphTexts& dropped, bool host) {
   MethodInfo out{.name = way == Way::kFull ? "nothing" : "paragraphs",
                  .summary = "",
@@ -132,7 +132,7 @@ MethodInfo method_info(Way way, const ParagraphTexts& dropped, bool host) {
   return out;
 }
 
-/// What a dialogue's turns scored (0 to 1), and the largest share of the prompt that its steps
+/// The scores of a dialogue's turns (0 to 1), and the largest share of the prompt that its steps
 /// read.
 struct Outcome {
   std::vector<double> scores;
@@ -166,7 +166,7 @@ class Cliff : public testing::TestWithParam<std::tuple<History, bool>> {
                    {.max_prompt_tokens = 4000, .max_new_tokens = 20});
     Outcome out;
     for (const Record& r : result.records) {
-      if (r.status == Record::Status::kNoValue) continue;  // turns that history=dense does not ask
+      if (r.status == Record::Status::kNoValue) continue;  // history=dense: earlier turns
       EXPECT_EQ(r.status, Record::Status::kOk) << r.error;
       const Turn& turn = dialogue.turns[static_cast<std::size_t>(r.turn)];
       const std::string answer = find_postprocess("last_value", "").apply(r.answer);
@@ -201,8 +201,8 @@ TEST_P(Cliff, EvictingIrrelevantParagraphsKeepsTheScore) {
                   read = run(dialogue, Way::kSelection),
                   wrong = run(dialogue, Way::kSelection, /*relevant=*/true);
     EXPECT_GE(all.read_share, 1);
-    // Three of some twenty paragraphs are left; with a cache that is compressed once, so are those
-    // of the later turns.
+    // Three of about twenty paragraphs remain; with a cache that is compressed once, the paragraphs
+    // of later turns also remain.
     EXPECT_LT(kept.read_share, std::get<0>(GetParam()) == History::kCompressOnce ? 0.9 : 0.6);
     EXPECT_LT(read.read_share, 0.6);
     add(full, all);
@@ -215,7 +215,7 @@ TEST_P(Cliff, EvictingIrrelevantParagraphsKeepsTheScore) {
   EXPECT_GT(mean(full), 0.9);
   EXPECT_NEAR(mean(evicted), mean(full), 0.02);
   EXPECT_NEAR(mean(selected), mean(full), 0.02);
-  EXPECT_LT(mean(broken), 0.4);  // the test can tell
+  EXPECT_LT(mean(broken), 0.4);  // the test detects a loss
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Cliff,

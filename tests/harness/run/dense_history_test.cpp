@@ -1,4 +1,4 @@
-// history=dense: only the last turn is asked, and full attention has computed all before it.
+// history=dense: only the last turn is answered, after a history computed with full attention.
 
 #include <gtest/gtest.h>
 
@@ -51,12 +51,13 @@ TEST(DenseHistory, AsksOnlyTheLastTurn) {
       EXPECT_EQ(r.counters.empty(), !asked);
     }
   }
-  // Full attention answers as ever.
+  // Full attention has the same answers as with reprefill.
   EXPECT_TRUE(records.at({"full dense", dialogue.id, 2}) ==
               records.at({"full reprefill", dialogue.id, 2}));
 }
 
-// What reads nothing of the prompt to decide selects as if it had prefilled the dialogue itself.
+// A selection that needs no statistics of the prompt selects as after its own prefill of the
+// dialogue.
 TEST(DenseHistory, EqualsReprefillIfThePrefillIsDense) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of_three_turns();
@@ -76,7 +77,7 @@ TEST(DenseHistory, EqualsReprefillIfThePrefillIsDense) {
   }
 }
 
-// A sparse prefill computes the last turn's rows, behind keys and values of full attention.
+// A sparse prefill computes the last turn's rows, after keys and values of full attention.
 TEST(DenseHistory, IsComputedWithFullAttentionForSparsePrefills) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of_three_turns();
@@ -116,7 +117,7 @@ TEST(DenseHistory, IsComputedWithFullAttentionForSparsePrefills) {
   EXPECT_LT(got.counters.at("prefill_pairs_share"), 0.5);
 }
 
-// Every method, in company, alone, and alone to be timed.
+// Every method, with others, alone, and alone with times.
 TEST(DenseHistory, DoesNotDependOnTheBatch) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of_three_turns();
@@ -149,7 +150,7 @@ TEST(DenseHistory, DoesNotDependOnTheBatch) {
   }
 }
 
-// Blocks come of the attention of all rows, features of the hidden states of all tokens.  Manifests
+// Blocks need the attention of all rows, features the hidden states of all tokens.  Manifests
 // refuse both.
 TEST(DenseHistory, FailsForMethodsThatMustSeeEveryToken) {
   const SmallWorld world;

@@ -1,5 +1,5 @@
-// Fidelity against its definition in double precision, and what it owes: full attention is exactly
-// itself, forced decoding is free decoding, and company changes nothing.
+// Fidelity, compared with its definition in double precision, and its requirements: full attention
+// equals itself exactly, forced decoding equals free decoding, and other cells have no effect.
 
 #include "harness/run/fidelity.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using namespace test;
 
-/// The definition, on logits of any precision.
+/// The definition, for logits of any precision.
 template <typename Logits>
 FidelityValues by_definition(const Logits& full, const Logits& method, int token) {
   const auto log_softmax = [](const Logits& logits) {
@@ -68,7 +68,7 @@ TEST(FullPrediction, EqualsTheDefinition) {
   }
 }
 
-// Two tokens: full attention is sure by 3 : 1, the method by 1 : 3.
+// Two tokens: the odds are 3 : 1 for full attention and 1 : 3 for the method.
 TEST(FullPrediction, WorkedExample) {
   const std::vector<float> full = {std::log(3.f), 0}, method = {0, std::log(3.f)};
   const FidelityValues got = FullPrediction(full).compare(method, 0);
@@ -76,7 +76,7 @@ TEST(FullPrediction, WorkedExample) {
 }
 
 TEST(FullPrediction, HandlesLargeLogitsAndNaN) {
-  // Beyond what exp reaches, also for tokens of no probability.
+  // Beyond the range of exp, also for tokens of probability 0.
   const std::vector<float> full = {1000, -1000, 999}, method = {999, 1000, -1000};
   const FidelityValues got = FullPrediction(full).compare(method, 1);
   for (double value : got) EXPECT_TRUE(std::isfinite(value));
@@ -87,8 +87,8 @@ TEST(FullPrediction, HandlesLargeLogitsAndNaN) {
   EXPECT_THROW(FullPrediction(full).compare(broken, 0), Error);
 }
 
-// What is decoded freely and what is forced along the same tokens, alone or in company, with any
-// number of threads: every logit of every step.
+// Free decoding and forced decoding along the same tokens, alone or with others, with any number of
+// threads: every logit of every step.
 TEST(DecodeForced, EqualsFreeDecodingBitwise) {
   const SmallWorld world;
   const Dialogue dialogue =
@@ -200,8 +200,8 @@ TEST(Fidelity, IsZeroForFullAndSmallForLargeBudgets) {
   }
 }
 
-// A cell alone gives what it gives among others, in any order, with any number of threads and
-// chunks; and answers, counters and all else are what they are without fidelity.
+// A cell alone has the same results as among others, in any order, with any number of threads and
+// chunks; and answers, counters and all other results are the same as without fidelity.
 TEST(Fidelity, DoesNotDependOnTheBatch) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_for_fidelity(2, 60, 2);
@@ -213,7 +213,7 @@ TEST(Fidelity, DoesNotDependOnTheBatch) {
     cells.add(spec);
   std::vector<Unit> units;
   for (const Dialogue& d : dialogues) units.push_back({&d, cells.cells});
-  // At a temperature answers differ, and so do the prompts of later turns.
+  // At a temperature, answers differ, and so do the prompts of later turns.
   Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 4, .temperature = 3, .seed = 4};
   const auto plain = by_key(world.run(units, decoding).records);
   for (const Along along : kAlongs) {
@@ -224,7 +224,7 @@ TEST(Fidelity, DoesNotDependOnTheBatch) {
     EXPECT_EQ(want.size(), plain.size() * kFidelityMetrics.size());
     EXPECT_EQ(scores_of(world.run(units, decoding, 3)), want);
     Scores alone, reversed;
-    if (along == Along::kGold) continue;  // which asks nobody else for an answer
+    if (along == Along::kGold) continue;  // which needs no answer of another cell
     for (std::size_t u = 0; u < units.size(); ++u) {
       Unit unit = units[u];
       for (std::size_t c = u; c < unit.cells.size(); c += units.size()) {
@@ -242,9 +242,9 @@ TEST(Fidelity, DoesNotDependOnTheBatch) {
   }
 }
 
-// Along full attention's own greedy answer it agrees with itself at every token, so the agreement
-// of a method is the share of the answer that the method would give too, each token after the same
-// ones; and what is decoded on top is one answer for each branch.
+// Along its own greedy answer, full attention agrees with itself at every token.  The agreement of
+// a method is therefore the share of the answer that the method would also give, each token after
+// the same previous ones.  The additional decoding is one answer for each branch.
 TEST(Fidelity, CostsOneAdditionalAnswerPerBranch) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_for_fidelity(1, 130, 1);
@@ -265,7 +265,7 @@ TEST(Fidelity, HasNoValueWithoutAGoldAnswer) {
   std::vector<Dialogue> dialogues = dialogues_for_fidelity(1, 90, 2);
   dialogues[0].turns[0].references.clear();
   dialogues[0].turns[0].gold.clear();
-  dialogues[0].turns[1].has_gold = false;  // its reference says what is asked for
+  dialogues[0].turns[1].has_gold = false;  // its reference describes the request
   Cells cells;
   cells.add("snapkv:budget=24,window=4");
   const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 6, .fidelity = Along::kGold};
@@ -306,9 +306,9 @@ std::vector<Row> plain_logits(const PlainDecoder& decoder, const PlainMethod& me
   return out;
 }
 
-// Whole dialogues on the embedded model: prompts, answers, eviction and attention anew in double
-// precision.  What stays follows from positions: of scores that float32 rounds to 0, which this
-// model has many of, the two would choose differently.
+// Whole dialogues on the embedded model: prompts, answers, eviction and attention computed again in
+// double precision.  The kept tokens depend only on positions, because many scores of this model
+// round to 0 in float32, and the two computations would select differently.
 TEST(Fidelity, EqualsADoublePrecisionDecoder) {
   const SmallWorld world;
   const PlainDecoder decoder("tiny");
@@ -328,7 +328,7 @@ TEST(Fidelity, EqualsADoublePrecisionDecoder) {
     const Scores scores = scores_of(result);
     const auto records = by_key(result.records);
     Prompt prompt;
-    const int turns = along == Along::kFull ? 1 : 2;  // a long time for each
+    const int turns = along == Along::kFull ? 1 : 2;  // each takes a long time
     for (int turn = 0; turn < turns; ++turn) {
       const auto at = static_cast<std::size_t>(turn);
       if (turn > 0) prompt.add_answer(0, world.renderer.gold_answer_tokens(dialogue.turns[0]));

@@ -50,7 +50,7 @@ TEST(Isolated, UnitsAreDoneWithTheirLastCell) {
   Plan plan = planned();
   store.add_experiment(stored_experiment(plan));
   ASSERT_TRUE(drop_stored_work(plan, store).empty());
-  EXPECT_TRUE(run(plan, 4).stopped);  // a fifth has been taken
+  EXPECT_TRUE(run(plan, 4).stopped);  // a fifth cell has been started
   EXPECT_EQ(done, (std::vector<std::size_t>{0, 0, 1, 1, 1}));
   plan = planned();
   drop_stored_work(plan, store);
@@ -62,7 +62,7 @@ TEST(Isolated, UnitsAreDoneWithTheirLastCell) {
   EXPECT_EQ(plan.unit_count(), 0u);
 }
 
-// What a cell takes does not depend on what ran before it on the same engine, nor on chance.
+// The measures of a cell do not depend on earlier cells on the same engine, or on chance.
 TEST(Isolated, PeaksBelongToOneCell) {
   const SmallWorld world;
   const Dialogue small = dialogue_of(120), large = dialogue_of(900, 5);
@@ -91,7 +91,7 @@ TEST(Isolated, PeaksBelongToOneCell) {
   }
 }
 
-// An answer that needs more than its prompt let expect is counted.
+// An answer that needs more memory than estimated from its prompt is counted.
 TEST(Isolated, LongAnswersIncreaseResidentMemory) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of(120);

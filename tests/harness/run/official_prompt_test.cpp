@@ -1,4 +1,4 @@
-// LongBench prompts as the official procedure makes them; see tests/golden/make_prompt_golden.py.
+// LongBench prompts of the official procedure; see tests/golden/make_prompt_golden.py.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::string short_hash(const std::string& hash) {
   return hash.substr(0, 16);
 }
 
-/// A small tokenizer and a chat template, as the golden file names them.
+/// A small tokenizer and a chat template, with the names of the golden file.
 struct Renderer {
   explicit Renderer(const Json& names)
       : name(names[0]),
@@ -47,8 +47,8 @@ struct Golden {
   std::vector<std::unique_ptr<Renderer>> setups;
 };
 
-/// A made-up case of the golden file.
-Dialogue made_up_dialogue(const Json& one) {
+/// A synthetic case of the golden file.
+Dialogue synthetic_dialogue(const Json& one) {
   LongBenchRecord record;
   record.id = "a";
   record.answers = {"b"};
@@ -69,7 +69,7 @@ TEST(OfficialPrompts, AreFilledFromSyntheticRecords) {
     const Renderer& setup = *golden.setups[one["setup"].get<std::size_t>()];
     const int limit = one["limit"];
     const std::string task = one["task"], where = fmt::format("{} {} {}", task, setup.name, limit);
-    const Dialogue dialogue = made_up_dialogue(one);
+    const Dialogue dialogue = synthetic_dialogue(one);
     const RenderedTurn rendered = setup.renderer.render(dialogue, 0, limit);
     EXPECT_EQ(rendered.tokens, one["tokens"].get<std::vector<int>>()) << where;
     EXPECT_EQ(setup.tokenizer.decode(rendered.tokens, false),
@@ -83,7 +83,7 @@ TEST(OfficialPrompts, SpansCoverThemWithoutGaps) {
   const Golden golden;
   for (const Json& one : golden.json["made_up"]) {
     const Renderer& setup = *golden.setups[one["setup"].get<std::size_t>()];
-    const Dialogue dialogue = made_up_dialogue(one);
+    const Dialogue dialogue = synthetic_dialogue(one);
     const RenderedTurn rendered = setup.renderer.render(dialogue, 0, one["limit"]);
     std::int32_t end = 0;
     std::map<SpanKind, int> counts;
@@ -96,7 +96,7 @@ TEST(OfficialPrompts, SpansCoverThemWithoutGaps) {
     EXPECT_EQ(static_cast<std::size_t>(end), rendered.tokens.size());
     EXPECT_LE(counts[SpanKind::kContext], 1);
     if (one["limit"] != 0 || setup.name != "llama3") continue;
-    // Untruncated, each piece is where its text is.
+    // Without truncation, the span of each piece contains its text.
     for (const Span& span : rendered.spans) {
       const std::string text =
           setup.tokenizer.decode(std::span(rendered.tokens)

@@ -1,5 +1,5 @@
-// The probe output-error against outputs in double precision: full attention's rows on the embedded
-// model, and what a method's mask or its kept tokens make of the same rows.
+// The probe output-error, compared with outputs in double precision: full attention's rows on the
+// embedded model, and the outputs of a method's mask or its kept tokens for the same rows.
 
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ TEST(OutputError, IsZeroForFullAttention) {
     for (int turn : {0, 1}) {
       EXPECT_EQ(got.at({probe_spec("prefill", "full"), turn}), 0);
       EXPECT_EQ(got.at({probe_spec("decode", "full"), turn}), 0);
-      // What evicts prefills densely; what has a sparse prefill decodes densely.
+      // Methods that evict have a dense prefill; methods with a sparse prefill decode densely.
       EXPECT_EQ(got.at({probe_spec("prefill", "snapkv:budget=24,window=4"), turn}), 0);
       EXPECT_EQ(got.at({probe_spec("decode", "a-shape:n_init=2,n_local=16"), turn}), 0);
       EXPECT_GT(got.at({probe_spec("decode", "snapkv:budget=24,window=4"), turn}), 0.01);
@@ -74,7 +74,7 @@ TEST(OutputError, IsZeroForFullAttention) {
   }
 }
 
-/// Every method runs on full attention's hidden states, alone and in company.
+/// Every method runs on full attention's hidden states, alone and with others.
 TEST(OutputError, DoesNotDependOnTheBatch) {
   const SmallWorld world;
   const Dialogue dialogue = short_dialogue(2);
@@ -96,7 +96,7 @@ TEST(OutputError, DoesNotDependOnTheBatch) {
   }
 }
 
-/// Outputs of attention with the probabilities of the slots that `seen` allows, and of all.
+/// Outputs of attention with the probabilities of the slots that `seen` allows, and with all.
 struct PlainError {
   double error = 0, size = 0;
 
@@ -127,7 +127,7 @@ TEST(OutputError, EqualsADoublePrecisionDecoder) {
   const PlainDecoder decoder("tiny");
   const auto layers = static_cast<std::size_t>(decoder.config.layers);
   const Dialogue dialogue = short_dialogue(1);
-  // The answer that full attention gives.
+  // The answer of full attention.
   const Method full = Method::parse("full");
   const UnitResult own = world.run({{&dialogue, {{"full", &full}}}}, kShortAnswers);
   const Record& record = own.records.at(0);
@@ -189,7 +189,7 @@ TEST(OutputError, EqualsADoublePrecisionDecoder) {
     EXPECT_NEAR(got.at({probe_spec("decode", window, layer), 0}), decode[l], 1e-4) << l;
     prefill_mean += got.at({probe_spec("prefill", shape, layer), 0}) / static_cast<double>(layers);
     decode_mean += decode[l] / static_cast<double>(layers);
-    if (!std::isfinite(prefill[l])) continue;  // rows that see nothing of what they attend to
+    if (!std::isfinite(prefill[l])) continue;  // rows with keys of probability 0 only
     EXPECT_NEAR(got.at({probe_spec("prefill", shape, layer), 0}), prefill[l], 1e-4) << l;
     ++compared;
   }

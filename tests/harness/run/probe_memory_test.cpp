@@ -1,4 +1,4 @@
-// The memory that probe runs count: that of full attention and of the method beside it.
+// The memory that probe runs count: that of full attention and of the method.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using namespace test;
 
 class ProbeMemory : public testing::Test {
  protected:
-  /// The least --memory-limit, in bytes, under which a probe has a value for the method.
+  /// The smallest --memory-limit, in bytes, with which a probe has a value for the method.
   std::size_t least_limit(const std::string& method) {
     const ProbeSpec probe = ProbeSpec::parse("recall:method=" + method);
     const auto fits = [&](std::size_t limit) {
@@ -42,7 +42,7 @@ class ProbeMemory : public testing::Test {
     return high;
   }
 
-  /// What the method's policies expect to need beside the pages of the prompt.
+  /// The estimate of the method's policies, in addition to the pages of the prompt.
   std::size_t expected(const std::string& method) const {
     const ModelConfig& c = world_.model.config();
     const AnswerNeeds needs =
@@ -58,7 +58,7 @@ class ProbeMemory : public testing::Test {
 };
 
 TEST_F(ProbeMemory, IncludesTheMethodsDemand) {
-  // An index and none on the device; codes and working sets of two sizes.
+  // An index on the device, and none; codes and working sets of two sizes.
   const std::vector<std::pair<std::string, std::string>> pairs = {
       {"quest:budget=64,dense_layers=0", "oracle:budget=64"},
       {"pqcache:budget=256,m=4", "pqcache:budget=64,m=2"}};

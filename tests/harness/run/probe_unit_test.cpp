@@ -1,4 +1,5 @@
-// Probes on the embedded model: what they see is what full attention does, alone or in company.
+// Probes on the embedded model: their input is the computation of full attention, alone or with
+// others.
 
 #include "harness/run/probe_unit.h"
 
@@ -90,7 +91,7 @@ TEST(Probes, SharingChangesOnlyTheCost) {
       measured += value.first >= 0;
     }
     EXPECT_GT(measured, want.size() * 3 / 4);
-    // Every turn is prefilled once; the answers' rows come on top, with the prompt's last one.
+    // Every turn is prefilled once; the answers' rows are additional, with the prompt's last one.
     std::int64_t prompts = 0, rows = 0;
     for (const Record& r : shared.records) {
       if (r.cell == "token-overlap:window=8") {
@@ -116,7 +117,7 @@ TEST(Probes, SharingChangesOnlyTheCost) {
   }
 }
 
-// What the probes call the answer is what `full` answers, at any temperature.
+// The answer of the probes is the answer of `full`, at any temperature.
 TEST(Probes, ObserveTheAnswerOfFullAttention) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_of(2, 3);
@@ -150,7 +151,7 @@ TEST(Probes, ObserveTheAnswerOfFullAttention) {
   }
 }
 
-/// Writes down whole attention matrices: what the probes must not do.
+/// Records whole attention matrices, which the probes must not do.
 struct Matrices : PrefillPolicy {
   struct Head {
     std::int32_t first_row;
@@ -174,8 +175,8 @@ struct Matrices : PrefillPolicy {
   std::vector<Head>* heads;
 };
 
-// The whole way of two figures, once more from matrices that one prefill of prompt and answer
-// gives.
+// The complete computation of two figures, repeated from matrices of one prefill of prompt and
+// answer.
 TEST(Probes, EqualASinglePrefill) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_of(1, 1);
@@ -219,7 +220,8 @@ TEST(Probes, EqualASinglePrefill) {
 
   double coverage = 0;
   for (const Matrices::Head& head : heads) {
-    // In float32, as the statistics sum them: in sharp heads many lines weigh nearly the same.
+    // In float32, like the sums of the statistics: in peaked heads many lines have nearly the same
+    // mass.
     std::vector<std::pair<float, std::size_t>> lines;
     for (std::size_t l = 0; l < 2 * n; ++l) lines.emplace_back(0.0f, l);
     for (std::size_t i = 0; i < n; ++i) {

@@ -1,4 +1,4 @@
-// A budget that is a share is a share of the prompt of its turn, whichever prompts came before it.
+// A ratio budget refers to the prompt of its turn, regardless of earlier prompts.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ struct Greedy {
   double attended_tokens = 0, pairs_share = 0;
 };
 
-/// What a method answers, in as many tokens, to a prompt that is all that it has seen.
+/// The answer of a method, with a fixed number of tokens, to a prompt without earlier turns.
 Greedy answer_alone(const SmallWorld& world, const Method& method, const Prompt& prompt,
                     std::size_t tokens) {
   const auto backend = make_cpu_backend(1);
@@ -51,7 +51,8 @@ Greedy answer_alone(const SmallWorld& world, const Method& method, const Prompt&
   return out;
 }
 
-// Prefilled anew in each turn, a dialogue's last turn is a dialogue of one turn with that prompt.
+// With a new prefill in each turn, a dialogue's last turn equals a dialogue of one turn with that
+// prompt.
 TEST(PromptShares, InfLlmUsesTheRatioOfEachPrefilledPrompt) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues =

@@ -1,4 +1,4 @@
-// What a turn becomes: text, labels, tokens, and what ends its answer.
+// The rendering of a turn: text, labels, tokens, and the stop tokens of its answer.
 
 #include "harness/run/prompt.h"
 
@@ -42,7 +42,7 @@ std::string labels(const LabelledText& text) {
   return out;
 }
 
-/// The same of the tokens' spans.
+/// The same for the tokens' spans.
 std::string labels(const Tokenizer& tokenizer, const RenderedTurn& turn) {
   std::string out;
   for (const Span& s : turn.spans) {
@@ -66,16 +66,16 @@ TEST(Prompt, LabelsLocateThePiecesInATemplate) {
             "question[\n\nWhich? ]context[\n\n]context[Two.]cue[<a>]");
   EXPECT_EQ(text(plain, 1, "Be brief."), text(plain, 2));
   EXPECT_EQ(text(plain, 0, "Be brief.").substr(0, 38), "markup[<system>Be brief.<user>]instruc");
-  // Trimmed, and cut.
+  // Stripped and truncated.
   EXPECT_EQ(text("{% for m in messages %}({{ m.content.strip()[:8] }}){% endfor %}", 1),
             "markup[)(]instruction[Read.]context[\n\n]context[O]cue[)]");
-  // Replaced: what stands for a piece's end belongs to the next one.
+  // Replaced: a replacement at a piece's end belongs to the next piece.
   EXPECT_EQ(text("{% for m in messages %}<{{ m.content | replace('One', '1') }}>{% endfor %}", 1),
             "markup[><]instruction[  Read.]context[\n\n]context[1 😀.]question[\n\nWhich? ]"
             "context[\n\n]context[Two.]cue[>]");
 }
 
-// As Mistral's templates do.
+// As in Mistral's templates.
 TEST(Prompt, MovingSystemPromptAllowsOneTurnOnly) {
   const Tokenizer tokenizer = small_tokenizer();
   const ChatTemplate chat = template_of(
@@ -94,7 +94,7 @@ TEST(Prompt, SpansAreTheLabelsOfTokens) {
   const ChatTemplate chat =
       template_of("{% for m in messages %}<|begin_of_text|>{{ m.content }}<|eot_id|>{% endfor %}");
   const PromptRenderer renderer(tokenizer, chat, "", {});
-  Turn turn = turn_in_pieces();  // no punctuation, which tokens join with line ends
+  Turn turn = turn_in_pieces();  // no punctuation, which a token may join with a line end
   turn.instruction = "Read";
   turn.contexts = {{"a", "One"}, {"b", "Two"}};
   turn.question = "😀Which";  // begins with tokens that are parts of a character
@@ -107,7 +107,7 @@ TEST(Prompt, SpansAreTheLabelsOfTokens) {
     for (const Span& span : rendered.spans) EXPECT_EQ(span.turn, t);
   }
   EXPECT_EQ(tokenizer.decode(renderer.gold_answer_tokens(turn), false),
-            "<|begin_of_text|>Both.");  // which no cue begins
+            "<|begin_of_text|>Both.");  // without the beginning of a cue
 }
 
 TEST(Prompt, AnswersEndAtTheTemplatesTextAfterThem) {
@@ -121,7 +121,7 @@ TEST(Prompt, AnswersEndAtTheTemplatesTextAfterThem) {
   const int eos = tiny.id_of("<eos>").value(), eot = small.id_of("<|eot_id|>").value(),
             begin = small.id_of("<|begin_of_text|>").value();
   EXPECT_EQ(stops(tiny, find_chat_template("tiny"), {eos, 7}), (std::vector<int>{eos, 7}));
-  // The template's own are not there; the tokenizer's EOS is.
+  // The tokenizer lacks the template's tokens, but it has an EOS.
   EXPECT_EQ(stops(tiny, find_chat_template("qwen3"), {}), std::vector<int>{eos});
   const std::string each = "{% for m in messages %}{{ m.content }}";
   EXPECT_EQ(stops(small, template_of(each + " <|begin_of_text|>{% endfor %}"), {}),

@@ -1,4 +1,4 @@
-// The probe recall: what methods select along full attention's own answer.
+// The probe recall: the selections of methods along full attention's answer.
 
 #include <gtest/gtest.h>
 
@@ -53,8 +53,8 @@ TEST(Recall, CoversSelectionMethods) {
   }
 }
 
-// A method that chooses between the parts of a prompt chooses here too: of the first two turns it
-// reads everything, of later ones one earlier round.
+// A method that selects parts of a prompt also does so here: in the first two turns it reads
+// everything, in later ones one earlier round.
 TEST(Recall, CoversSelectionInPrompts) {
   const SmallWorld world;
   const Dialogue dialogue =

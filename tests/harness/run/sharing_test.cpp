@@ -1,5 +1,5 @@
-// The cells that share computation in a turn: the rule, as the runner follows it and as memory
-// planning expects it.
+// The cells that share computation in a turn: the rule, as used by the runner and by memory
+// planning.
 
 #include "harness/run/sharing.h"
 
@@ -98,7 +98,7 @@ TEST(TurnSharing, GroupsEqualPrefillsOfEqualPrompts) {
     return out;
   };
   EXPECT_EQ(groups(false), (Groups{{0, 2}, {1, 3}, {4}, {5}, {6}, {7}}));
-  // The reference of prompt 2 has no other use; those of prompts 0 and 1 exist.
+  // The reference of prompt 2 is used only for fidelity; those of prompts 0 and 1 exist.
   EXPECT_EQ(groups(true), (Groups{{0, 2}, {1, 3}, {4}, {5}, {}, {6}, {7}}));
   const TurnSharing sharing = share_turn(cells, true);
   std::vector<std::size_t> full_prefills;
@@ -136,7 +136,7 @@ TEST(PlannedTurns, AreThoseThatRun) {
     if (cell.history == History::kRecompress) dense.back().history = History::kDense;
   }
   for (std::size_t turns = 1; turns <= kTurns; ++turns) expect_planned(dense, turns);
-  // Fidelity adds full attention, which no cell is.
+  // Fidelity adds full attention, even if it is not a cell.
   std::vector<UnitCell> methods = gold;
   std::erase_if(methods, is_reference);
   for (const Along along : {Along::kFull, Along::kGold}) {

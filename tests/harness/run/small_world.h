@@ -1,6 +1,6 @@
 #pragma once
 
-// The embedded model with its tokenizer and short dialogues: units as the driver runs them.
+// The embedded model with its tokenizer and short dialogues, and runs of units as by the driver.
 
 #include <algorithm>
 #include <deque>
@@ -37,7 +37,7 @@ struct SmallWorld {
   PromptRenderer renderer;
 };
 
-/// A record's place, and all of it but its timings.
+/// A record's key, and the record without its timings.
 using RecordKey = std::tuple<std::string, std::string, int>;
 struct Result {
   Record::Status status;
@@ -60,7 +60,7 @@ inline std::map<RecordKey, Result> by_key(const std::vector<Record>& records) {
   return out;
 }
 
-/// Methods that outlive their cells, each under every history and answers mode.
+/// Methods that outlive their cells, each with every history and answers mode.
 class Cells {
  public:
   void add(const std::string& spec) {

@@ -1,4 +1,4 @@
-// Sharing changes cost, never results: a cell alone, and the same cell among all others.
+// Sharing changes costs, never results: a cell alone, and the same cell among all others.
 
 #include "harness/run/unit.h"
 
@@ -25,7 +25,7 @@ void add_all_methods(Cells& cells) {
   for (const MethodInfo& info : all_methods()) cells.add(spec_of(info, small_values(info)));
 }
 
-/// What every cell gives when it runs by itself, one dialogue at a time; adds to the `prefilled`
+/// The results of every cell when it runs alone, one dialogue at a time; adds to the `prefilled`
 /// tokens.
 std::map<RecordKey, Result> run_alone(const SmallWorld& world,
                                       const std::vector<Dialogue>& dialogues, const Cells& cells,
@@ -61,11 +61,12 @@ TEST(Sharing, NeverChangesAResult) {
   const std::vector<Dialogue> dialogues = short_dialogues(2, 70, 0);
   Cells cells;
   add_all_methods(cells);
-  // A window longer than everyone else's, positions that shift, a host tier.
+  // A window longer than all others, positions that shift, a host tier.
   cells.add("snapkv:budget=80,window=64");
   cells.add("streamingllm:budget=24,pos=shift");
   cells.add("oracle:budget=24,sinks=2,placement=host,cache_tokens=32,cache_block=8");
-  // At a high temperature every bit of the logits moves the draws; greedy answers would hide much.
+  // At a high temperature every bit of the logits affects the draws; greedy answers would hide
+  // differences.
   const Decoding decoding{
       .max_prompt_tokens = 4000, .max_new_tokens = 5, .temperature = 4, .seed = 4};
   std::int64_t alone = 0;
@@ -101,8 +102,8 @@ TEST(Sharing, NeverChangesAResult) {
   expect_equal(reversed, all);
 }
 
-// A cell that runs by itself for its times prefills the whole dialogue at each turn, and yet plans
-// the turn's own rows alone: the earlier ones keep what their turns planned.
+// An isolated cell prefills the whole dialogue at each turn, but plans only the turn's own rows:
+// the earlier rows keep the plans of their turns.
 TEST(Sharing, TimedCellsHaveTheSameResults) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(2);
@@ -113,7 +114,7 @@ TEST(Sharing, TimedCellsHaveTheSameResults) {
         "infllm:budget=24,init=2,block=4", "round:lw=1,granularity=token,strategy=mean"})
     all.add(spec);
   for (const char* with : {"", "+h2o:budget=24"}) all.add(lines + with);
-  // An answer that would end is cut in a shared run, and goes on in a timed one; gold answers keep
+  // In a shared run an answer ends at a stop token; in a timed run it continues.  Gold answers keep
   // the dialogues the same.
   std::vector<UnitCell> cells;
   for (const UnitCell& c : all.cells) {
@@ -148,7 +149,7 @@ TEST(Sharing, TimedCellsHaveTheSameResults) {
   }
 }
 
-// Ten methods cost one prefill, and gold answers let later turns go on from it.
+// Ten methods cost one prefill, and with gold answers later turns continue from it.
 TEST(Sharing, SavesPrefills) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(1);
@@ -166,7 +167,7 @@ TEST(Sharing, SavesPrefills) {
   EXPECT_EQ(shared.prefilled_tokens, shared.records.back().prompt_tokens);
 }
 
-/// Two turns of exactly so many tokens under the plain template; their gold answers are empty.
+/// Two turns of the given numbers of tokens with the plain template; their gold answers are empty.
 Dialogue dialogue_of(const PromptRenderer& renderer, int first, int second) {
   const auto turn_of = [](int marks) {
     Turn turn;
@@ -190,9 +191,9 @@ Dialogue dialogue_of(const PromptRenderer& renderer, int first, int second) {
   return d;
 }
 
-// SnapKV with B = 4 and w = 1; a first turn of 6 tokens, a second one that brings 3.  reprefill
-// keeps 4 of 9, compress_once holds 7, recompress keeps 4 of 7; the dialogue is 9 tokens long in
-// all three.
+// SnapKV with B = 4 and w = 1; a first turn of 6 tokens, a second one of 3.  reprefill keeps 4 of
+// 9, compress_once holds 7, recompress keeps 4 of 7; the dialogue is 9 tokens long in all three
+// cases.
 TEST(Unit, WorkedExampleOfTheHistories) {
   const SmallWorld world;
   const ChatTemplate none = find_chat_template("none");
@@ -215,7 +216,8 @@ TEST(Unit, WorkedExampleOfTheHistories) {
     EXPECT_EQ(first.counters.at("kv_tokens"), 4) << cell.key;
     EXPECT_EQ(second.counters.at("kv_tokens"), cell.history == History::kCompressOnce ? 7 : 4)
         << cell.key;
-    // Three rows to 4 cached tokens and themselves: 12 + 6 pairs, of 18 + 6 in the whole dialogue.
+    // Three rows attend to 4 cached tokens and to themselves: 12 + 6 pairs, of 18 + 6 in the whole
+    // dialogue.
     EXPECT_EQ(first.counters.at("prefill_pairs_share"), 1) << cell.key;
     EXPECT_EQ(second.counters.at("prefill_pairs_share"),
               cell.history == History::kReprefill ? 1 : 18. / 24)
@@ -223,7 +225,7 @@ TEST(Unit, WorkedExampleOfTheHistories) {
   }
 }
 
-// The official runners let Keyformer's temperature rise until the answer's length limit.
+// In the official runners, Keyformer's temperature increases until the answer's length limit.
 TEST(Unit, KeyformersTemperatureRisesUntilTheAnswersLimit) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(2);
@@ -253,7 +255,7 @@ TEST(Unit, KeyformersTemperatureRisesUntilTheAnswersLimit) {
   EXPECT_GT(of_another, 0u) << "the temperature changes nothing here";
 }
 
-// Units that run at the same time end one after the other, so that each can be stored at its end.
+// Concurrent units end one after the other, so that each can be stored at its end.
 TEST(Unit, EachIsDeliveredWhenItEnds) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(12);
@@ -289,8 +291,8 @@ TEST(Unit, EachIsDeliveredWhenItEnds) {
                by_key(world.run(units, {.max_prompt_tokens = 4000, .max_new_tokens = 8}).records));
 }
 
-// Under compress_once nothing leaves after the first prompt, also by methods that evict while they
-// decode: all that came since is there.
+// With compress_once nothing is evicted after the first prompt, even by methods that evict while
+// decoding: all later tokens are cached.
 TEST(Unit, CompressOnceEvictsOnce) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(2);
@@ -340,7 +342,7 @@ TEST(Unit, SplitsIntoItsCells) {
   EXPECT_FALSE(parts.front().split().front().last_part);
 }
 
-// A cell that fails is recorded with its reason, in all its turns; the others are what they were.
+// A failed cell is recorded with its reason, in all its turns; the other results do not change.
 TEST(Unit, FailuresAffectOneCellOnly) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(2);
@@ -348,7 +350,7 @@ TEST(Unit, FailuresAffectOneCellOnly) {
   for (Cells* cells : {&good, &all}) {
     cells->add("full");
     if (cells == &all)
-      cells->add("snapkv:budget=0.01,window=8");  // a share of 1%: below the window
+      cells->add("snapkv:budget=0.01,window=8");  // a ratio of 1%: less than the window
     cells->add("snapkv:budget=24,window=4");
   }
   const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 4};
@@ -371,7 +373,7 @@ TEST(Unit, FailuresAffectOneCellOnly) {
   expect_equal(others, want);
 }
 
-// What does not fit is recorded as out of memory; a shorter dialogue beside it runs.
+// A dialogue that does not fit is recorded as out of memory; a shorter dialogue still runs.
 TEST(Unit, MemoryLimitAppliesPerCell) {
   const SmallWorld world;
   std::vector<Dialogue> dialogues = short_dialogues(1, 60);

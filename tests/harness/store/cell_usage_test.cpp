@@ -1,4 +1,4 @@
-// Answers that reached their length limit show wherever the numbers do that come of them.
+// Answers that reached their length limit are reported wherever numbers depend on them.
 
 #include "harness/store/cell_usage.h"
 
@@ -70,7 +70,7 @@ TEST(LimitedAnswers, ExcludeAnswersOfAFixedLength) {
 
 constexpr int kLimit = 10;
 
-/// Gold answers stand in the history, so that prompts do not depend on the limit.
+/// The history has gold answers, so that prompts do not depend on the limit.
 std::string cut_manifest(int limit, const std::string& more = "") {
   return R"({"name": "cut", "models": ["tiny"],
     "datasets": [{"name": "tiny-fact", "limit": 2, "length": 200, "turns": 2},
@@ -92,7 +92,7 @@ class CutAnswers : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-// An answer was cut if the same answer goes on with a higher limit.
+// An answer was limited if the same answer continues with a higher limit.
 TEST_F(CutAnswers, AppearInSummaryStatusAndEveryReport) {
   const Finished whole = run(cut_manifest(60), "whole.db"),
                  cut = run(cut_manifest(kLimit), "cut.db");
@@ -163,7 +163,7 @@ TEST_F(CutAnswers, AreMarkedAmongTheAnswers) {
   EXPECT_EQ(split(md, "(limit)").size(), split(md, mark).size());
 }
 
-// Their length is what the manifest asks for, whatever the answer.
+// The manifest determines their length, not the answer.
 TEST_F(CutAnswers, ExcludeIsolatedCells) {
   const Finished isolated =
       run(cut_manifest(3, R"(, "isolated": true, "probes": ["coverage:eta=0.1"])"), "s.db");

@@ -1,4 +1,4 @@
-// A method that changed nothing is named, wherever its numbers are.
+// A method that changed nothing is reported, wherever its numbers are shown.
 
 #include "harness/store/inactive_methods.h"
 
@@ -54,7 +54,7 @@ TEST_F(InactiveMethods, AreNamedByRunStatusAndReports) {
   EXPECT_EQ(run({"full", "snapkv:budget=4096"}, Json::object(), {"--quiet"}).err, "");
 }
 
-// Only where a budget is enough for a dataset's prompts.
+// Only if the budget covers a dataset's prompts.
 TEST_F(InactiveMethods, AreNamedWithTheirDatasets) {
   ASSERT_EQ(run({"full", "snapkv:budget=300"}, {{"positions", {"begin", "end"}}}).code, 0);
   const std::string fact =
@@ -69,7 +69,7 @@ TEST_F(InactiveMethods, AreNamedWithTheirDatasets) {
       << lines;
 }
 
-// Each part of attention that a method leaves out is enough.
+// A method is active if it omits any part of the attention.
 TEST_F(InactiveMethods, ExcludeMethodsThatOmitTokens) {
   ASSERT_EQ(run({"snapkv:budget=64", "oracle:budget=64", "a-shape:n_init=4,n_local=32",
                  "streamingllm:budget=0.9"})
@@ -83,7 +83,7 @@ TEST_F(InactiveMethods, ExcludeCodecsOfTheCache) {
   EXPECT_EQ(status()["inactive"], Json::array());
 }
 
-// A selection that reads everything and a prefill that computes everything, on a kept cache too.
+// A selection that reads everything and a prefill that computes everything, also with a kept cache.
 TEST_F(InactiveMethods, CoverEveryKindAndHistory) {
   const std::vector<std::string> methods = {"snapkv:budget=4096", "quest:budget=4096",
                                             "a-shape:n_init=128,n_local=3968", "h2o:budget=4096",
@@ -113,7 +113,7 @@ TEST_F(InactiveMethods, ExcludeProbes) {
   EXPECT_EQ(status()["inactive"], Json::array());
 }
 
-// What is left out of one answer of many is enough, too.
+// An omission in one answer of many is enough, too.
 TEST_F(InactiveMethods, AreAbsentIfOneRecordDiffers) {
   ASSERT_EQ(run({"snapkv:budget=4096"}).code, 0);
   ASSERT_EQ(status()["inactive"].size(), 1u);

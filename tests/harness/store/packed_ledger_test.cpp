@@ -10,7 +10,8 @@
 namespace turnbench {
 namespace {
 
-/// A turn as methods leave it: the prompt moves nothing, steps move nearly the same.
+/// A turn as recorded for methods: the prompt transfers nothing, steps transfer nearly the same
+/// amounts.
 Ledger ledger_of(int steps, int layers) {
   std::mt19937_64 random(3);
   Ledger out;
@@ -65,7 +66,7 @@ TEST(PackedLedger, RejectsOtherBytes) {
   EXPECT_THROW(unpack_ledger(good + '\1', "x"), Error);
   EXPECT_THROW(unpack_ledger(std::string(11, '\xff'), "x"), Error);
   std::mt19937 random(5);
-  for (int i = 0; i < 2000; ++i) {  // whatever it is, it ends
+  for (int i = 0; i < 2000; ++i) {  // reading ends for any bytes
     std::string bytes = good;
     bytes[random() % bytes.size()] = static_cast<char>(random());
     try {

@@ -1,4 +1,4 @@
-// Stores that may only be read: a read-only file, a read-only folder, both.
+// Stores that can only be read: a read-only file, a read-only folder, both.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kNobody = 65534;
 
-/// What `make` returns, or its error's message, in a process that permissions hold for.
+/// The result of `make`, or its error's message, in a process without privileges.
 std::string without_privileges(const std::function<std::string()>& make) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
@@ -60,7 +60,7 @@ class ReadOnlyStore : public testing::Test {
     fs::permissions(folder_, fs::perms(0755), none);
   }
 
-  /// A store in a folder of its own, under these permissions.
+  /// A store in a separate folder, with these permissions.
   std::string store(int file, int folder) {
     const std::string db = directory_.write("f/s.db", small_store());
     fs::permissions(db, fs::perms(file));
@@ -93,7 +93,7 @@ TEST_F(ReadOnlyStore, EscapesSpecialCharactersOfItsName) {
   EXPECT_EQ(without_privileges([&] { return report_read_only(db); }), want);
 }
 
-// What another process has written and not merged yet is read with it, or the store is refused.
+// Changes of another process that are not merged yet are read too, or the store is refused.
 TEST_F(ReadOnlyStore, ReportsUnmergedChanges) {
   const std::string db = store(0644, 0755);
   const Store writer = [&] {
@@ -108,7 +108,7 @@ TEST_F(ReadOnlyStore, ReportsUnmergedChanges) {
   };
   fs::permissions(folder_, fs::perms(0555));
   EXPECT_EQ(without_privileges([&] { return metrics(db); }), "late qa_f1");
-  // Copied without the index that its writer keeps.
+  // Copied without the index of its writer.
   const std::string copy = directory_.path("f/copy.db");
   fs::permissions(folder_, fs::perms(0755));
   for (const char* suffix : {"", "-wal"}) fs::copy_file(db + suffix, copy + suffix);
@@ -120,7 +120,7 @@ TEST_F(ReadOnlyStore, ReportsUnmergedChanges) {
   EXPECT_EQ(refusal.find('\n'), std::string::npos);
 }
 
-// The file, its folder, or both, for who has no right to write.
+// The file, its folder, or both, for a user without write permission.
 TEST_F(ReadOnlyStore, IsRejectedForWriting) {
   for (const auto& [file, folder] : {std::pair(0444, 0555), {0444, 0777}, {0666, 0555}}) {
     SCOPED_TRACE(fmt::format("{:o} in {:o}", file, folder));
@@ -145,7 +145,7 @@ TEST_F(ReadOnlyStore, IsRejectedForWriting) {
   EXPECT_NE(made.find("new.db: cannot be written (Permission denied)"), std::string::npos) << made;
 }
 
-// What a run leaves that is killed before its first write.
+// The file of a run that is killed before its first write.
 TEST(EmptyStore, HasNoExperiments) {
   const TemporaryDirectory directory;
   const std::string empty = directory.write("empty.db", ""), page = directory.path("page.db");
@@ -170,7 +170,7 @@ TEST(EmptyStore, HasNoExperiments) {
   }
 }
 
-// For everybody, root too: where the index should be made, a link that leads nowhere is in the way.
+// For all users including root: a dangling link is in the place of the index.
 TEST_F(ReadOnlyStore, ServesEveryReadingCommand) {
   const std::string db = store(0644, 0755);
   directory_.write("f/small.csv", "method,position,value\nfull,end,12.5\n");
@@ -197,7 +197,7 @@ TEST_F(ReadOnlyStore, ServesEveryReadingCommand) {
                                        "--db", db, "--label", "x", "--experiment", "small"});
   EXPECT_NE(import.err.find("p.jsonl"), std::string::npos)
       << "it comes to the file: " << import.err;
-  // Those that write say that they cannot, all alike.
+  // Commands that write report in the same way that they cannot.
   const std::vector<Arguments> writing = {
       {"forget", db, "--experiment", "small"}, {"score", db}, {"run", other_manifest, "--db", db}};
   const auto before = directory_.content();
@@ -207,7 +207,7 @@ TEST_F(ReadOnlyStore, ServesEveryReadingCommand) {
     EXPECT_NE(run.err.find("s.db: cannot be written"), std::string::npos) << run.err;
     EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
   }
-  // A run that has nothing to do has no need to.
+  // A run without pending work does not write.
   const Finished done = run_program({"run", manifest, "--db", db});
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(done.out, want[0]);

@@ -1,5 +1,5 @@
-// What a run takes from a store and what it computes anew: results of other sources never pass for
-// this program's.
+// The results that a run reuses from a store, and those that it computes again: results of other
+// sources are never used as results of this program.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -68,7 +68,7 @@ TEST(SettingIn, ReadsSettingsFromTheCanonicalName) {
   EXPECT_EQ(setting_in("gone:old=3,b=4+other", "name"), "gone+other");
 }
 
-/// A sweep of four units, whose store is tampered with as another build would have left it.
+/// A sweep of four units, whose store is changed as if another build had written it.
 struct ReusedSweep {
   TemporaryDirectory directory;
   std::string manifest = directory.write("m.json", small_manifest()), db = directory.path("s.db");
@@ -80,14 +80,15 @@ struct ReusedSweep {
     first = results();
   }
   Finished run() const { return run_program({"run", manifest, "--db", db}); }
-  /// Has everything computed by a program of other sources: `json` is SQL that makes its card.
+  /// Marks all results as computed by a program with other sources: `json` is SQL for its
+  /// environment.
   void computed_by(const std::string& json) const {
     execute(db, "INSERT INTO environment SELECT 'other', " + json +
                     " FROM environment; "
                     "UPDATE record SET environment = 'other'");
   }
   std::string status() const { return run_program({"status", db}).out; }
-  /// What was computed, without who did.
+  /// The results without the program that computed them.
   Dump results() const {
     Dump out = dump(db);
     for (const char* table : {"environment", "record"}) out.erase(table);
@@ -111,7 +112,7 @@ TEST(Stale, ChangedSourcesOfAMethodCauseRecomputation) {
     EXPECT_NE((report.out + report.err).find("methods/snapkv changed since"), std::string::npos)
         << format;
   }
-  // Nothing is lost while they are not computed yet.
+  // Stale results remain until they are recomputed.
   EXPECT_GT(count(sweep.db, "SELECT count(*) FROM record WHERE answer = 'old'"), 0);
   const Finished run = sweep.run();
   EXPECT_EQ(run.code, 0) << run.err;
@@ -121,7 +122,7 @@ TEST(Stale, ChangedSourcesOfAMethodCauseRecomputation) {
   expect_same(sweep.results(), sweep.first);
   EXPECT_EQ(sweep.status().find("stale"), std::string::npos) << sweep.status();
   EXPECT_NE(sweep.run().err.find("0 units done"), std::string::npos);
-  // Those of full attention were never touched.
+  // The results of full attention did not change.
   EXPECT_EQ(count(sweep.db, "SELECT count(DISTINCT environment) FROM record"), 2);
 }
 

@@ -1,4 +1,4 @@
-// Which sources decide what: the tool of the build, over a small tree and over this one.
+// The assignment of sources to parts: the tool of the build, on a small tree and on this project.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the tool writes of a tree: for each part its name, its hash, and its files.
+/// The tool's output for a tree: for each part its name, its hash, and its files.
 struct Part {
   std::string name, hash;
   std::set<std::string> files;
@@ -57,7 +57,7 @@ class SourceTree : public testing::Test {
                      "ProbeInfo coverage() {\n}\n");
   }
 
-  /// Part -> hash, as the tool writes them.
+  /// Part -> hash, from the tool's output.
   std::map<std::string, std::string> hashes() const {
     std::map<std::string, std::string> result;
     for (const Part& part : parts_of(directory_.path(""), directory_.path("state.out")))
@@ -65,7 +65,7 @@ class SourceTree : public testing::Test {
     return result;
   }
 
-  /// The parts that lines added to a file change.
+  /// The parts whose hash changes when lines are added to a file.
   std::vector<std::string> changed_by(const std::string& file,
                                       const std::string& lines = "int changed;\n") const {
     const auto before = hashes();
@@ -147,8 +147,8 @@ TEST_F(SourceTree, NamesTheCommitOfItsCheckout) {
   EXPECT_NE(read_file(out).find("return {\"\", false"), std::string::npos);
 }
 
-/// What of methods/ and probes/ the files of a part include, and the sources of these headers,
-/// that are not among the files themselves.
+/// The headers of methods/ and probes/ that the files of a part include, and the sources of these
+/// headers, if they are missing in the part's files.
 std::set<std::string> missing_in(const Part& part) {
   const fs::path root = TURNBENCH_SOURCE_DIR;
   const std::regex include("(^|\\n)\\s*#\\s*include\\s*[\"<]([^\">]+)[\">]");
@@ -211,7 +211,7 @@ TEST_F(Sources, MissingFileIsDetected) {
 
 TEST_F(Sources, EveryFolderBelongsToAPart) {
   // Registries, checks before a run, the base class of the example in CONTRIBUTING.md, and the
-  // search whose pattern file has its own hash.  Actions are in none: see below.
+  // search, whose pattern file has a separate hash.  Actions are in no part: see below.
   std::set<std::string> known = {"methods/registry.cpp",
                                  "methods/model_check.h",
                                  "methods/model_check.cpp",
@@ -251,7 +251,7 @@ class EditedSources : public testing::Test {
     }
   }
 
-  /// The parts that change when the first match of `from` in a file becomes `to`.
+  /// The parts that change when the first match of `from` in a file is replaced by `to`.
   std::set<std::string> changed_by(const std::string& file, const char* from,
                                    const char* to) const {
     const std::string text = read_file(directory_.path(file));

@@ -1,4 +1,4 @@
-// Which changes of a source change its hash.
+// The changes of a source that change its hash.
 
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ TEST(SourceTokens, TextHasOneSpaceBetweenTokensAndALineForEachDirective) {
   EXPECT_EQ(token_text("R\"(a"), "R\"(a");
 }
 
-/// Calls `check` for each source that has a hash, or stands beside one.
+/// Calls `check` for each source that has a hash, or is in the same folder as one.
 void for_each_source(const std::function<void(const std::string&, const std::string&)>& check) {
   const fs::path root = TURNBENCH_SOURCE_DIR;
   for (const char* folder : {"common", "datasets", "harness", "inference", "methods", "metrics",
@@ -131,7 +131,8 @@ TEST(SourceTokens, AreEqualAfterPrintingAndReadingAgain) {
 }
 
 TEST(SourceTokens, SourcesUseNoMacrosThatDependOnLines) {
-  // Values that a comment or a line end would change: the line, and the text of a macro's argument.
+  // Values that would change with a comment or a line end: the line, and the text of a macro's
+  // argument.
   for_each_source([](const std::string& file, const std::string& text) {
     if (file.starts_with("tests/")) return;
     for (const std::string& line : split(token_text(text), "\n")) {

@@ -1,4 +1,4 @@
-// What SQLite refuses to bind.
+// Values that cannot be bound in SQLite.
 
 #include "harness/store/sqlite.h"
 

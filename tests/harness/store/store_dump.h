@@ -1,6 +1,6 @@
 #pragma once
 
-// What a store holds, for comparison.
+// The content of a store, for comparison.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 namespace turnbench::test {
 
-/// All rows of all tables, ordered; timings without their values, unless asked for.
+/// All rows of all tables, ordered; timings without their values, unless `timings` is set.
 using Dump = std::map<std::string, std::vector<std::string>>;
 inline Dump dump(const std::string& path, bool timings = false) {
   const Database db(path, Database::Mode::kReadWrite);

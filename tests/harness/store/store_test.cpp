@@ -63,7 +63,7 @@ TEST(Store, WritesAreIdempotent) {
             (std::map<std::pair<std::string, std::string>, int>{{{"c1", "x"}, 2}}));
 }
 
-// A record that comes twice in one batch is stored once, with its score.
+// A record that occurs twice in one batch is stored once, with its score.
 TEST(Store, DuplicateRecordInOneWriteKeepsItsScore) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
@@ -75,7 +75,8 @@ TEST(Store, DuplicateRecordInOneWriteKeepsItsScore) {
   EXPECT_EQ(store.scores("e").size(), again.size());
 }
 
-// A record that is there stays as it is, with its own scores: the first one stored wins whole.
+// An existing record does not change, and keeps its scores: the first one stored remains as a
+// whole.
 TEST(Store, TheFirstRecordWins) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
@@ -92,7 +93,7 @@ TEST(Store, TheFirstRecordWins) {
   EXPECT_EQ(store.mean_counters("e", {"kv_tokens"}).at("kv_tokens").at("c1"), 5);
 }
 
-// A failure inside a transaction leaves nothing of it.
+// A failure inside a transaction rolls it back completely.
 TEST(Store, PartiallyWrittenUnitsAreRolledBack) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
@@ -106,7 +107,8 @@ TEST(Store, PartiallyWrittenUnitsAreRolledBack) {
   EXPECT_EQ(store.stored_turn_counts("e").size(), 1u);
 }
 
-// Each experiment reads with the manifest that was planned last, and forgets only its own failures.
+// Each experiment is read with the manifest that was planned last, and only its failures are
+// forgotten.
 TEST(Store, ExperimentsAreIndependent) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
@@ -126,7 +128,7 @@ TEST(Store, ExperimentsAreIndependent) {
   EXPECT_THROW(store.manifest("c"), Error);
 }
 
-// What the manifest plans keeps its places, however often it is planned and something is imported.
+// The manifest's cells keep their order, however often it is planned and results are imported.
 TEST(Store, ImportedCellsFollowThePlannedOnes) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
@@ -151,13 +153,13 @@ TEST(Store, ScoresAreAddedAndReplacedOnlyWhenAsked) {
   EXPECT_EQ(store.put_scores(more, false), (Before{0.25, 1.0}));
   EXPECT_EQ(store.metrics("e"), (std::vector<std::string>{"qa_f1", "rouge"}));
   EXPECT_EQ(store.postprocesses("e", "rouge"), (std::map<std::string, bool>{{"none", true}}));
-  // By another metric a turn may have no value; by its own it must.
+  // For another metric a turn may have no value; for its own metric it must have one.
   const std::vector<ScoredTurn> rouge = store.scores("e", {"rouge", ""});
   EXPECT_EQ(rouge[0].status, Record::Status::kNoValue);
   EXPECT_EQ(rouge[1].score, 1);
 }
 
-// What reads the answers may write between two dialogues, whatever another process has committed.
+// A reader of the answers may write between two dialogues, whatever another process has committed.
 TEST(Store, AnswersAreReadDuringConcurrentWrites) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));

@@ -1,4 +1,4 @@
-// What is taken out of prompts shows, wherever the numbers do that come of them.
+// Truncated prompts are reported wherever numbers depend on them.
 
 #include "harness/store/truncation.h"
 
@@ -55,7 +55,7 @@ class CutPrompts : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-// The lengths before the cut are those of a run that cuts nothing.
+// The lengths before truncation are those of a run without truncation.
 TEST_F(CutPrompts, AppearInTheSummaryAndInEveryReport) {
   const Finished whole = run("", "whole.db"), cut = run(R"(, "max_prompt_tokens": 200)", "cut.db");
   ASSERT_EQ(whole.code + cut.code, 0) << whole.err << cut.err;
@@ -88,7 +88,7 @@ TEST_F(CutPrompts, AppearInTheSummaryAndInEveryReport) {
   for (const Json& cell : uncut["cells"]) EXPECT_FALSE(cell.contains("truncation"));
 }
 
-// What is counted is no part of what a cell is.
+// The counts are not part of a cell's key.
 TEST_F(CutPrompts, DoNotChangeTheProtocol) {
   const std::string limit = R"(, "max_prompt_tokens": 200)";
   ASSERT_EQ(run(limit, "a.db", {"--limit", "1"}).code, 0);

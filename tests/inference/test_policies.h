@@ -1,6 +1,6 @@
 #pragma once
 
-// Policies of which it is known what they decide.
+// Policies with known decisions.
 
 #include <algorithm>
 #include <memory>
@@ -25,8 +25,8 @@ inline Ints best_slots(std::span<const float> scores, int k) {
   return order;
 }
 
-/// Keeps the best tokens by the window's mass, `budget` and a few more in higher sets and layers,
-/// so that the cache is ragged.
+/// Keeps the tokens with the largest window mass, `budget` and a few more in higher sets and
+/// layers, so that sets have different sizes.
 struct KeepByMass : EvictionPolicy {
   KeepByMass(int budget, int rows, bool per_query_head = false)
       : budget(budget), rows(rows), per_query_head(per_query_head) {}
@@ -52,7 +52,7 @@ struct KeepByMass : EvictionPolicy {
   bool per_query_head;
 };
 
-/// Keeps the best tokens by what all rows of the prompt give them.
+/// Keeps the tokens with the largest mass over all rows of the prompt.
 struct KeepByColumns : EvictionPolicy {
   explicit KeepByColumns(int budget, const ColumnRule& rule = {}) : budget(budget), rule(rule) {}
   std::unique_ptr<EvictionPolicy> clone() const override {
@@ -72,8 +72,7 @@ struct KeepByColumns : EvictionPolicy {
   ColumnRule rule;
 };
 
-/// Keeps a fixed list everywhere, as far as there are so many slots; may give the kept tokens new
-/// positions.
+/// Keeps a fixed list of slots everywhere, as far as they exist; may assign new positions.
 struct KeepList : EvictionPolicy {
   explicit KeepList(Ints slots, bool shift = false, int lists = 1)
       : slots(std::move(slots)), shift(shift), lists(lists) {}
@@ -91,7 +90,7 @@ struct KeepList : EvictionPolicy {
   int lists;
 };
 
-/// Reads every third cached token, the ones that it saw kept at prefill last, and the current one.
+/// Reads every third cached token, the last of those cached after the prefill, and the current one.
 struct ReadSome : SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<ReadSome>(*this);
@@ -116,7 +115,7 @@ struct ReadSome : SelectionPolicy {
   std::vector<std::vector<int>> sizes;
 };
 
-/// Computes the columns that the last rows look at, and a band.
+/// Computes the columns with the attention of the last rows, and a band.
 struct ComputeLines : PrefillPolicy {
   std::unique_ptr<PrefillPolicy> clone() const override {
     return std::make_unique<ComputeLines>(*this);
@@ -148,7 +147,7 @@ inline Policies selecting(std::unique_ptr<SelectionPolicy> selection) {
   return out;
 }
 
-/// The policies whose sharing is tested, made anew at each call.
+/// The policies for tests of sharing, created again at each call.
 inline std::vector<Policies> cast() {
   std::vector<Policies> out;
   out.emplace_back();
