@@ -54,8 +54,8 @@ bool has_free_memory(int device, std::size_t bytes) {
 
 Error out_of_memory(int device, std::size_t bytes, const char* what) {
   const FreeMemory free = free_memory(device);
-  return memory_error("cuda:{}: {} need {} MiB, of {} MiB there are {} free (1/{} is kept free)",
-                      device, what, mib(bytes), mib(free.total), mib(free.usable), kReservedShare);
+  return memory_error("cuda:{}: {} need {} MiB; {} of {} MiB are free (1/{} is kept free)", device,
+                      what, mib(bytes), mib(free.usable), mib(free.total), kReservedShare);
 }
 
 std::byte* try_allocate_device(int device, std::size_t bytes) {

@@ -276,8 +276,8 @@ TEST_F(PageRanges, ErrorsNameTheAllocation) {
         for (;;) pages.push_back(own->acquire());
       },
       ErrorKind::kMemory);
-  EXPECT_TRUE(text.starts_with("cuda:0: keys and values need 8 MiB, of 64 MiB there are ")) << text;
-  EXPECT_TRUE(text.ends_with(" free (1/32 is kept free)")) << text;
+  EXPECT_TRUE(text.starts_with("cuda:0: keys and values need 8 MiB; ")) << text;
+  EXPECT_TRUE(text.ends_with(" of 64 MiB are free (1/32 is kept free)")) << text;
   EXPECT_GE(pages.size() * own->stride(), 48 * kMiB);
   EXPECT_GE(free_bytes(), 2 * kMiB);
   EXPECT_EQ(own->live_bytes(), pages.size() * kLayout.bytes());
