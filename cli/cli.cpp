@@ -66,7 +66,7 @@ int run_cli(int argc, char** argv) {
   add_dialogues_command(app, common);
   add_bench_command(app, common);
   add_method_command(app, common);
-  add_doctor_command(app, common);
+  add_doctor_command(app, common, exit_code);
   add_common_options(app, common);
   try {
     app.parse(argc, argv);
