@@ -53,6 +53,7 @@ int run_cli(int argc, char** argv) {
   add_answers_command(app, common);
   add_ledger_command(app, common);
   add_forget_command(app, common);
+  add_merge_command(app, common);
   add_list_command(app, common);
   add_describe_command(app, common);
   add_generate_command(app, common, exit_code);
@@ -65,7 +66,7 @@ int run_cli(int argc, char** argv) {
   add_dialogues_command(app, common);
   add_bench_command(app, common);
   add_method_command(app, common);
-  add_doctor_command(app, common);
+  add_doctor_command(app, common, exit_code);
   add_common_options(app, common);
   try {
     app.parse(argc, argv);

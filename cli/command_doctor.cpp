@@ -8,12 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
+#include "cli/input_output.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
 #include "common/thread_pool.h"
 #include "datasets/catalog.h"
 #include "harness/experiment/locations.h"
+#include "harness/store/integrity.h"
 #include "harness/store/provenance.h"
 
 namespace turnbench {
@@ -125,14 +127,49 @@ void print_doctor(bool json) {
   for (const auto& [name, value] : facts) fmt::print("{:<14} {}\n", name, value);
 }
 
+/// Prints what is wrong with a store.  Returns whether anything is.
+bool print_store_check(const std::string& db, bool json) {
+  const StoreCheck check = check_store(db);
+  if (json) {
+    OrderedJson out = {{"store", db},
+                       {"schema_version", check.schema_version},
+                       {"records", check.records},
+                       {"findings", OrderedJson::array()}};
+    for (const StoreCheck::Finding& f : check.findings) {
+      out["findings"].push_back(
+          {{"kind", f.kind}, {"what", f.what}, {"count", f.count}, {"example", f.example}});
+    }
+    fmt::print("{}\n", dump(out));
+  } else {
+    for (const StoreCheck::Finding& f : check.findings)
+      fmt::print("{}: {} {}, for example: {}\n", printable(db), f.count, f.what, f.example);
+    if (check.findings.empty())
+      fmt::print("{}: no problems in {} records\n", printable(db), check.records);
+  }
+  return !check.findings.empty();
+}
+
 }  // namespace
 
-void add_doctor_command(CLI::App& app, const CommonOptions& common) {
+void add_doctor_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
+  auto db = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
       "doctor",
-      "Report the machine's processors and libraries, and the models and data that are found");
-  command->footer("Example: turnbench doctor");
-  command->callback([&common] { print_doctor(common.json); });
+      "Report the machine's processors and libraries, and the models and data that are found; or "
+      "check a store");
+  command->footer(
+      "Examples:\n"
+      "  turnbench doctor\n"
+      "  turnbench doctor results.db    # the integrity of this store alone\n"
+      "Exit codes: 0 no problem, 1 problems were found in the store.");
+  command->add_option("db", *db, "store to check; it is not changed");
+  command->callback([db, command, &common, &exit_code] {
+    if (command->count("db") == 0) {
+      print_doctor(common.json);
+    } else if (print_store_check(*db, common.json)) {
+      exit_code = 1;
+    }
+  });
 }
 
 }  // namespace turnbench

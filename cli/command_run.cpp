@@ -114,6 +114,8 @@ ManifestRun run_manifest(const Manifest& manifest, const SweepTarget& target,
   if (path_exists(target.db) && !Store::is_writable(target.db))
     return {report_read_only(std::move(plan), target.db, common), false};
   Store store = Store::create(target.db);
+  if (!common.quiet && !store.journal_note().empty())
+    fmt::print(stderr, "{}\n", printable(store.journal_note()));
   store.add_experiment(stored_experiment(plan, run.devices));
   if (target.retry) {
     const int forgotten = store.forget_failed(manifest.name);

@@ -116,11 +116,7 @@ bool has_ledgers(const Database& db) {
   return pragma(db, "user_version") >= 4;
 }
 
-void prepare_schema(Database& db) {
-  if (!is_new(db)) check_schema(db);
-  db.prepare_for_writing();
-  if (pragma(db, "user_version") == kSchemaVersion) return;
-  Transaction transaction(db);
+void migrate(Database& db) {
   if (is_new(db)) {  // another process may have created it meanwhile
     db.execute(kSchema);
   } else {
@@ -131,6 +127,14 @@ void prepare_schema(Database& db) {
   if (!has_ledgers(db)) db.execute(kLedgerSchema);
   db.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId,
                          kSchemaVersion));
+}
+
+void prepare_schema(Database& db) {
+  if (!is_new(db)) check_schema(db);
+  db.prepare_for_writing();
+  if (pragma(db, "user_version") == kSchemaVersion) return;
+  Transaction transaction(db);
+  migrate(db);
   transaction.commit();
 }
 

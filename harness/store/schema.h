@@ -19,6 +19,9 @@ bool is_new(const Database& db);
 /// Creates the schema in a new file, or migrates an older store.  Throws as `check_schema`.
 void prepare_schema(Database& db);
 
+/// As `prepare_schema`, within a transaction of the caller, after `Database::prepare_for_writing`.
+void migrate(Database& db);
+
 /// True if the store has the tables of judgements.  Older stores opened read-only may lack them.
 bool has_judgements(const Database& db);
 

@@ -9,11 +9,14 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
+#include "harness/store/file_system.h"
 
 namespace turnbench {
 namespace {
 
 constexpr int kBusyMilliseconds = 30'000;  // another process may be writing
+// With a rollback journal, readers and writers wait for each other, too.
+constexpr int kRollbackBusyMilliseconds = 300'000;
 
 Error not_writable(const std::string& path, std::string_view why) {
   return runtime_error("{}: cannot be written ({})", path, why);
@@ -183,8 +186,10 @@ void Database::require_writable() {
   if (sqlite3_db_readonly(db_, "main") == 1) refuse("the file or its file system is read-only");
   // A store in WAL mode needs additional files in the same directory.
   sqlite3_exec(db_, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr);
-  if ((sqlite3_errcode(db_) & 0xFF) == SQLITE_CANTOPEN)
-    refuse("no file can be created in its folder");
+  if ((sqlite3_errcode(db_) & 0xFF) != SQLITE_CANTOPEN) return;
+  if (shared_file_system_of(path_).empty()) refuse("no file can be created in its folder");
+  // Until `prepare_for_writing` replaces the write-ahead log, which does not work here.
+  execute("PRAGMA locking_mode=EXCLUSIVE");
 }
 
 void Database::open(const std::string& name, int flags) {
@@ -242,15 +247,60 @@ std::unique_ptr<Database> Database::copy_in_memory() const {
   return copy;
 }
 
-void Database::prepare_for_writing() {
+std::string Database::journal() const {
+  Statement mode = prepare("PRAGMA journal_mode");
+  return mode.next() ? mode.text(0) : "";
+}
+
+bool Database::set_journal(const std::string& mode) {
   // SQLite does not wait for a lock when the journal mode changes, so that two programs that create
   // the same file at the same time would collide.
-  int waited = 0;
-  while (sqlite3_exec(db_, "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr) == SQLITE_BUSY &&
-         waited < kBusyMilliseconds) {
-    waited += sqlite3_sleep(10);
+  const std::string sql = "PRAGMA journal_mode=" + mode;
+  int code = SQLITE_BUSY;
+  for (int waited = 0; waited < kBusyMilliseconds; waited += sqlite3_sleep(10)) {
+    code = sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);
+    if (code != SQLITE_BUSY) break;
   }
-  execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;");
+  if (code == SQLITE_BUSY) throw sqlite_failure(db_, path_);
+  // The files of the new mode are opened by the next access.
+  if (code == SQLITE_OK) code = sqlite3_exec(db_, "PRAGMA user_version", nullptr, nullptr, nullptr);
+  return code == SQLITE_OK && journal() == mode;
+}
+
+void Database::use_rollback_journal() {
+  if (!set_journal("delete")) {
+    // In this mode, the index of a write-ahead log is not shared, and needs no file.
+    execute("PRAGMA locking_mode=EXCLUSIVE");
+    if (!set_journal("delete")) throw sqlite_failure(db_, path_);
+    execute("PRAGMA locking_mode=NORMAL; PRAGMA user_version");
+  }
+  sqlite3_busy_timeout(db_, kRollbackBusyMilliseconds);
+  execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;");
+}
+
+void Database::prepare_for_writing() {
+  if (*sqlite3_db_filename(db_, "main") == '\0') {  // in memory, without a journal file
+    execute("PRAGMA foreign_keys=ON");
+    return;
+  }
+  const std::string_view shared = shared_file_system_of(path_);
+  Statement pages = prepare("PRAGMA page_count");
+  const bool is_empty = pages.next() && pages.integer(0) == 0;
+  pages.reset();
+  // A store that was created with a rollback journal keeps it: while one program tries whether a
+  // log works, others could not open the store.
+  const bool keeps = !is_empty && journal() == "delete";
+  if (shared.empty() && !keeps && set_journal("wal")) {
+    execute("PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;");
+    return;
+  }
+  use_rollback_journal();
+  const std::string why = !shared.empty()
+                              ? fmt::format("because a write-ahead log does not work on {}", shared)
+                          : keeps ? "as when it was created"
+                                  : "because a write-ahead log does not work here";
+  journal_note_ = fmt::format(
+      "{}: uses a rollback journal, {}: readers and writers wait for each other", path_, why);
 }
 
 Database::~Database() {

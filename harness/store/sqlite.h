@@ -69,9 +69,12 @@ class Database {
   ~Database();
   /// A copy in memory.
   std::unique_ptr<Database> copy_in_memory() const;
-  /// Sets the pragmas for writing a store.  WAL mode is stored in the file, so call this only after
-  /// checking that the file is a store.
+  /// Sets the pragmas for writing a store: a write-ahead log, or a rollback journal where the log
+  /// does not work.  The mode is stored in the file, so call this only after checking that the file
+  /// is a store.
   void prepare_for_writing();
+  /// Why there is no write-ahead log, as one line; empty if there is one.
+  const std::string& journal_note() const { return journal_note_; }
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
@@ -89,9 +92,14 @@ class Database {
   /// @throws Error (runtime) if the file, or the files that SQLite creates next to it, cannot be
   /// written.
   void require_writable();
+  std::string journal() const;  ///< the journal mode: "wal", "delete"
+  /// Sets the journal mode, and accesses the file in this mode.  Returns whether that works.
+  bool set_journal(const std::string& mode);
+  /// Replaces a write-ahead log, which need not be usable, by a rollback journal.
+  void use_rollback_journal();
 
   sqlite3* db_ = nullptr;
-  std::string path_;
+  std::string path_, journal_note_;
 };
 
 /// A transaction; rolls back when destroyed unless committed.

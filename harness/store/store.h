@@ -293,6 +293,8 @@ class Store {
                                     const std::string& dialogue, int turn) const;
 
   const std::string& path() const { return db_->path(); }
+  /// As `Database::journal_note`.
+  const std::string& journal_note() const { return db_->journal_note(); }
 
  private:
   explicit Store(std::unique_ptr<Database> db) : db_(std::move(db)) {}

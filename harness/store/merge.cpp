@@ -1,0 +1,166 @@
+#include "harness/store/merge.h"
+
+#include <memory>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
+#include "harness/store/merge_plans.h"
+#include "harness/store/merge_sources.h"
+#include "harness/store/schema.h"
+#include "harness/store/unit_rows.h"
+
+namespace turnbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Opens a store and begins a transaction, so that everything is read in one state.  Null for a
+/// store that a run left before its first write.
+std::unique_ptr<Database> open_to_read(const fs::path& path) {
+  auto db = std::make_unique<Database>(path, Database::Mode::kReadOnly);
+  if (is_new(*db)) return nullptr;
+  check_schema(*db);
+  db->execute("BEGIN");
+  return db;
+}
+
+void check_inputs(const fs::path& out, const std::vector<fs::path>& stores) {
+  for (const fs::path& store : stores) {
+    std::error_code ignored;
+    if (store == out || fs::equivalent(store, out, ignored)) {
+      throw input_error(
+          "{}: found the same store as OUT and as {}, expected it once: OUT keeps what it has",
+          out.string(), store.string());
+    }
+    open_to_read(store);
+  }
+}
+
+/// Removes the files of a store that did not exist before, unless it is complete.
+class NewFiles {
+ public:
+  explicit NewFiles(const fs::path& path) : path_(path_exists(path) ? "" : path.string()) {}
+  NewFiles(const NewFiles&) = delete;
+  NewFiles& operator=(const NewFiles&) = delete;
+  ~NewFiles() {
+    std::error_code ignored;
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+      if (!path_.empty()) fs::remove(path_ + suffix, ignored);
+    }
+  }
+  void keep() { path_.clear(); }
+
+ private:
+  std::string path_;
+};
+
+class Merge {
+ public:
+  Merge(Database& out, const std::vector<fs::path>& stores)
+      : out_(out), stores_(stores), plans_(out), rows_(out), writer_(out) {
+    sources_.add(out);
+  }
+
+  MergeSummary run() {
+    for (next_ = 0; next_ < stores_.size(); ++next_) {
+      summary_.stores.push_back({.path = stores_[next_].string()});
+      const auto db = open_to_read(stores_[next_]);
+      if (!db) continue;
+      sources_.add(*db);
+      plans_.add(*db);
+      add_units(*db);
+    }
+    plans_.finish();
+    summary_.notes = plans_.notes();
+    Statement units =
+        out_.prepare("SELECT count(*) FROM (SELECT DISTINCT cell, dialogue FROM record)");
+    summary_.units = units.next() ? static_cast<std::size_t>(units.integer(0)) : 0;
+    return std::move(summary_);
+  }
+
+ private:
+  void add_units(const Database& store) {
+    UnitReader reader(store);
+    Statement units =
+        store.prepare("SELECT DISTINCT cell, dialogue FROM record ORDER BY cell, dialogue");
+    while (units.next()) {
+      const std::string cell = units.text(0), dialogue = units.text(1);
+      add_unit(store, cell, dialogue, reader.read(cell, dialogue));
+    }
+  }
+
+  void add_unit(const Database& store, const std::string& cell, const std::string& dialogue,
+                const UnitRows& unit) {
+    MergeSummary::OfStore& count = summary_.stores.back();
+    ++count.units;
+    const UnitRows known = rows_.read(cell, dialogue);
+    if (known.turns.empty()) {
+      writer_.add(cell, dialogue, unit);
+      ++count.added;
+    } else if (unit.failed() && !known.failed()) {
+      ++count.failed_lost;
+    } else if (known.failed() && !unit.failed()) {
+      writer_.remove(cell, dialogue);
+      writer_.add(cell, dialogue, unit);
+      ++count.replaced;
+    } else if (known.failed()) {
+      ++count.equal;
+    } else {
+      if (const auto difference = difference_between(known, unit))
+        refuse(store, cell, dialogue, *difference);
+      const auto [scores, judgements] = writer_.complete(cell, dialogue, known, unit);
+      ++count.equal;
+      count.scores += scores;
+      count.judgements += judgements;
+    }
+  }
+
+  [[noreturn]] void refuse(const Database& store, const std::string& cell,
+                           const std::string& dialogue, const UnitDifference& d) const {
+    throw runtime_error(
+        "{}: found other results than in {}, expected the same: {}, dialogue {}, turn {}: {} is {} "
+        "instead of {}",
+        store.path(), origin_of(cell, dialogue), cell_label(store, cell), printable(dialogue),
+        d.turn + 1, d.field, d.second, d.first);
+  }
+
+  /// The store that a unit of the merged store comes from.
+  std::string origin_of(const std::string& cell, const std::string& dialogue) const {
+    for (std::size_t i = 0; i < next_; ++i) {
+      const auto db = open_to_read(stores_[i]);
+      if (!db) continue;
+      const UnitRows unit = UnitReader(*db).read(cell, dialogue);
+      // Its results are those of the merged store: otherwise it would have been refused.
+      if (!unit.turns.empty() && !unit.failed()) return db->path();
+    }
+    return out_.path();
+  }
+
+  Database& out_;
+  const std::vector<fs::path>& stores_;
+  std::size_t next_ = 0;  ///< index of the store that is being added
+  MergedSources sources_;
+  MergedPlans plans_;
+  UnitReader rows_;
+  UnitWriter writer_;
+  MergeSummary summary_;
+};
+
+}  // namespace
+
+MergeSummary merge_stores(const fs::path& out, const std::vector<fs::path>& stores) {
+  check_inputs(out, stores);
+  NewFiles files(out);
+  Database db(out, Database::Mode::kCreate);
+  if (!is_new(db)) check_schema(db);
+  db.prepare_for_writing();
+  Transaction transaction(db);
+  migrate(db);
+  MergeSummary summary = Merge(db, stores).run();
+  transaction.commit();
+  files.keep();
+  return summary;
+}
+
+}  // namespace turnbench
