@@ -59,9 +59,9 @@ struct HeadScores {
 struct ColumnRule {
   bool gumbel = false;
   double temperature = 1;
-  /// If not 0, the causal mask applies to this many last rows of the prompt only.  Earlier rows
-  /// attend to all keys that are cached at the end of the prompt, including later ones and those
-  /// outside their sliding window.  The prompt must then be computed in one pass.
+  /// If not 0, the causal mask applies only to the last `causal_rows` rows of the prompt.  Earlier
+  /// rows attend to all keys that are cached at the end of the prompt, including later ones and
+  /// those outside their sliding window.  The prompt must then be computed in one pass.
   int causal_rows = 0;
   auto operator<=>(const ColumnRule&) const = default;
 };

@@ -42,7 +42,8 @@ class BackgroundJob {
 /// later layers are prefilled.  The result of a job must not depend on when it runs.
 class BackgroundTasks {
  public:
-  /// threads: number of threads; with 0, jobs run in `wait`.
+  /// threads: number of threads; with 0, jobs run in `wait`, or in `start` if several jobs are
+  /// pending.
   explicit BackgroundTasks(int threads) : size_(static_cast<std::size_t>(threads)) {}
   /// Drops pending tasks.
   ~BackgroundTasks();
@@ -50,8 +51,8 @@ class BackgroundTasks {
   BackgroundTasks& operator=(const BackgroundTasks&) = delete;
 
   /// Starts task(0) to task(count - 1).  Jobs begin in the order of `start`; a job without
-  /// remaining owners is skipped.  If more than a few jobs are unfinished, `start` waits for the
-  /// oldest one.  This bounds the memory that jobs use.
+  /// remaining owners is skipped.  If several earlier jobs have pending tasks, `start` runs the
+  /// pending tasks of the oldest one itself.  This bounds the memory that jobs use.
   std::shared_ptr<BackgroundJob> start(std::size_t count, std::function<void(std::size_t)> task);
 
  private:

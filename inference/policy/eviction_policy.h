@@ -11,8 +11,8 @@ namespace turnbench {
 /// The slots to keep in a layer: [lists][slots].  No lists: all slots are kept.  There is one list
 /// per set of the LayerView, or one list per query head; each query head then gets its own set.
 /// List i contains slots of set i * sets / lists.  Slots ascend strictly and are below the set's
-/// size.  Lists have equal lengths unless `keeps_unequal_sets()`; if positions shift, their lengths
-/// must be equal.  The engine checks these rules, and those of Selection and HeadPattern
+/// size.  Lists may have unequal lengths only if `keeps_unequal_sets()` is true and positions do
+/// not shift.  The engine checks these rules, and those of Selection and HeadPattern
 /// (policy_checks.h).
 struct KeepSets {
   std::vector<std::vector<std::int32_t>> slots;
