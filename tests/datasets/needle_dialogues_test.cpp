@@ -224,8 +224,7 @@ TEST(NeedleDialogues, DepthChangesNothingElse) {
 }
 
 TEST(NeedleDialogues, RelevanceVariesAsInThePaper) {
-  std::map<std::pair<std::size_t, std::size_t>, int>
-      sizes;  // (turn, number of turns with relevant paragraphs)
+  std::map<std::pair<std::size_t, std::size_t>, int> sizes;  // (turn, number of relevant turns)
   for (const Dialogue& d : make(kind_named("multi-needle"), needle_options(3, 900, 600))) {
     for (std::size_t j = 0; j < 3; ++j) {
       std::set<std::string> turns;
