@@ -20,7 +20,7 @@ constexpr const char* kExamples = R"(Examples:
 Exit codes: 0 done, 1 something failed at run time, 2 bad usage or bad input.)";
 
 int fail(const std::string& message, int code) {
-  // Not by a function that throws, because the terminal of stderr may be gone.
+  // Uses fputs, which does not throw if stderr is closed.
   std::fputs(fmt::format("turnbench: {}\n", printable(replace_all(message, "\n", " "))).c_str(),
              stderr);
   return code;

@@ -170,7 +170,7 @@ void add_action(CLI::App& method, const MethodAction& action, const CommonOption
   });
 }
 
-/// Prints the actions of a method that is named without one.
+/// Prints the actions of a method if the command line names no action.
 void list_actions(const MethodInfo& method, bool json) {
   if (json) {
     fmt::print("{}\n", to_json(method)["actions"].dump(1));

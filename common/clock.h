@@ -4,7 +4,7 @@
 
 namespace turnbench {
 
-/// A monotonic clock: changes of the wall clock do not move it.
+/// A monotonic clock, which is not affected by changes of the wall clock.
 using Clock = std::chrono::steady_clock;
 
 inline double seconds_since(Clock::time_point start) {

@@ -40,8 +40,8 @@ struct LEvalTask {
 ///   - exam: leval_letter for options, leval_letters for coursera, leval_code for codeU and
 ///     leval_stated for topic_retrieval_longchat, all the same.  gsm100: gsm8k, which takes the
 ///     last number; the official scorer prefers the one after "The answer is".
-///   - sci_fi: accuracy of the answer from the document.  The official scorer also asks without the
-///     document and counts both.
+///   - sci_fi: accuracy of the answer from the document.  The official score also includes answers
+///   that are generated without the document.
 std::span<const LEvalTask> leval_tasks();
 
 /// Possible paths of a task's file in a directory: in the task's folder, in that folder within

@@ -9,14 +9,14 @@
 namespace turnbench {
 
 /// The texts that a dialogue adds to those of its records.  The wording is ours; the official
-/// prompts are in LongBench's dataset2prompt.json.  {document} stands for the name of the record's
-/// context, {input} for the record's question.
+/// prompts are in LongBench's dataset2prompt.json.  {document} is replaced by the name of the
+/// record's context, {input} by the record's question.
 struct Wording {
   std::string_view instruction;       ///< comes first in every turn
   std::string_view default_question;  ///< for records without a question; empty if all have one
   std::string_view question_about_document;  ///< the question if a dialogue has several contexts
   std::string_view document_name;            ///< {document} if there is one context
-  /// {document} if there are several contexts; {letter} tells them apart.
+  /// {document} if there are several contexts; {letter} distinguishes them.
   std::string_view document_label;
 };
 
@@ -53,7 +53,7 @@ const LongBenchTask& find_longbench_task(std::string_view name, const std::strin
 std::string chunk_heading(const LongBenchTask& task, std::string_view label, std::size_t part,
                           std::size_t parts);
 
-/// The instruction of the second and later turns of `Grouping::kExamples`, which bring more
+/// The instruction of the second and later turns of `Grouping::kExamples`, which add further
 /// examples.
 std::string_view refine_instruction(const LongBenchTask& task);
 

@@ -35,8 +35,8 @@ constexpr std::size_t kLongParagraph = 1500;  ///< bytes; longer lines are cut b
 /// sentence (see `is_sentence_break`) and no example is cut.
 std::vector<std::string> split_context(std::string_view context, const ContextLayout& layout);
 
-/// True if a sentence ends with `before` and another may begin with `after`.  Knows Latin and CJK
-/// full stops, closing quotes, initials and common abbreviations.  In doubt it returns false.
+/// True if a sentence ends with `before` and another may begin with `after`.  Recognizes Latin and
+/// CJK full stops, closing quotes, initials and common abbreviations.  Returns false in doubt.
 bool is_sentence_break(std::string_view before, std::string_view after);
 
 /// The number of words between ASCII white space.

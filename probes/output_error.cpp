@@ -52,9 +52,9 @@ class OutputError : public PromptProbe {
 
 }  // namespace
 
-/// The distance of the output of a method's attention from that of full attention, given the hidden
-/// states of full attention, also for the keys and values that the method keeps.  The output is
-/// that of all heads of a layer, before its projection.
+/// The relative distance of a method's attention output from that of full attention.  Both use the
+/// hidden states of full attention, from which the method's keys and values are computed, too.  The
+/// output is that of all heads of a layer, before the output projection.
 ProbeInfo output_error() {
   using Kind = ParameterInfo::Kind;
   return {

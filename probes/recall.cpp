@@ -4,8 +4,8 @@
 
 namespace turnbench {
 
-/// Recall of a method's selection along full attention's hidden states: recall@k against exact
-/// top-k, where k is the number of tokens that the method reads.
+/// Recall of a method's selection, computed on full attention's hidden states: recall@k against
+/// exact top-k, where k is the number of tokens that the method reads.
 ProbeInfo recall() {
   using Kind = ParameterInfo::Kind;
   return {.name = "recall",

@@ -23,7 +23,7 @@ double mass_on(const LayerView& view, const Selection& selection) {
 
 }  // namespace
 
-/// Share of full attention's mass on the method's selection, along full attention's hidden states.
+/// Share of full attention's mass on the method's selection, on full attention's hidden states.
 ProbeInfo selected_mass() {
   using Kind = ParameterInfo::Kind;
   return {.name = "selected-mass",

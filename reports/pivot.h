@@ -48,7 +48,7 @@ struct Pivot {
   std::vector<std::string> notes;  ///< why entries have no mean, and remarks on published numbers
   std::vector<AveragedDimension> averages;  ///< the dimensions over which its means are taken
   std::vector<ComparabilityRemark> comparability;  ///< differences between the runs of its methods
-  /// For each row, the values of these for its methods.
+  /// For each row, the values of `comparability` for its methods.
   std::vector<std::string> row_comparability;
 
   /// Describes the data in a line under the table: "Dialogues: 24 of each of 4 datasets.  Means

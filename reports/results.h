@@ -98,8 +98,8 @@ class Results {
   void read_values(const Store& store, const std::string& experiment);
   void check_published();
   TableSpec table_of_all_cells() const;
-  /// The scores that a table's value stands for: the report's, or those by the metric that it
-  /// names.
+  /// The scores that tables with this `value` show: those of the report, or those by the metric
+  /// that `value` names.
   ScoreChoice choice_of(const Store& store, const std::string& value) const;
 
   Manifest manifest_;

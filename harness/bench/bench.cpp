@@ -26,7 +26,7 @@ std::vector<int> random_tokens(int count, int vocab) {
   return out;
 }
 
-/// Text of one kind, in which methods that need sentences find some.
+/// Synthetic text with sentence ends, for methods that need sentences.
 DialogueView synthetic_dialogue(int answer_limit = kAnswerLimit) {
   DialogueView out;
   out.seed = 1;
@@ -121,7 +121,7 @@ Served serve(Engine& engine, const Method& method, const std::vector<int>& token
 }
 
 /// Prefill attention of one layer with a method that selects in prompts, block by block of rows.
-/// Runs in an engine with a model that has nothing but this layer.
+/// Runs in an engine whose model consists of this layer.
 class SelectingPrefill {
  public:
   SelectingPrefill(const ModelShape& shape, Backend& backend, DType kv_dtype)

@@ -16,7 +16,7 @@ constexpr int kSteps = 8;         // per repeat
 constexpr int kRecallSteps = 4;   // steps in which selections are compared with exact scores
 constexpr int kObservedRows = 1;  // query rows that the exact scores need
 
-/// Records what the selections of a sequence read.
+/// Records how many tokens the selections of a sequence read, and their recall.
 struct Observed : LayerObserver {
   std::vector<double> tokens;  ///< by layer, over sets and steps
   double recall = 0;           ///< of the last layer, over steps

@@ -61,8 +61,8 @@ struct TableValue {
 const std::vector<TableValue>& table_values();
 /// The quantity with this name; null for all other names, which are metrics.
 const TableValue* find_table_value(std::string_view name);
-/// True if `value` stands for stored scores: by the cells' own metrics, or by the metric that it
-/// names.
+/// True if a table with this `value` shows stored scores: those by the cells' own metrics, or by
+/// the metric that `value` names.
 bool shows_scores(std::string_view value);
 /// Prefix of the metrics that hold a judge's scores: judge:RUBRIC, judge:RUBRIC:DIMENSION.
 constexpr std::string_view kJudgePrefix = "judge:";

@@ -71,8 +71,8 @@ OrderedJson short_method(const Method& method, int more) {
   return {{"label", method.label()}, {"method", std::move(parts)}};
 }
 
-/// Methods that differ in the experiment also differ here: of a quarter and 2,048 tokens, which
-/// both become 144, the second becomes 145.
+/// Methods that differ in the experiment also differ here.  For example, a quarter and 2,048 tokens
+/// would both become 144, so the second becomes 145.
 OrderedJson short_methods(const std::vector<const Method*>& methods,
                           const std::filesystem::path& folder) {
   OrderedJson out = OrderedJson::array();

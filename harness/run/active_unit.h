@@ -64,8 +64,7 @@ struct ActiveUnit {
   TurnSharing sharing;                     ///< of the branches in the current turn
   std::map<PrefixKey, Sequence> prefixes;  ///< of the current turn
   /// Sequences prefilled with full attention up to the last turn's own tokens, for branches with
-  /// dense history; exist from the last turn on.  The key tells whether pre-RoPE keys are stored
-  /// too.
+  /// dense history; exist from the last turn on.  Key: whether pre-RoPE keys are stored too.
   std::map<bool, Sequence> dense_histories;
   /// If fidelity is measured, full attention's logits after each prompt of the current turn.
   std::map<std::vector<int>, std::vector<float>> full_logits;

@@ -23,8 +23,8 @@ struct UnitCell {
   Answers answers = Answers::kOwn;
 };
 
-/// One dialogue, at one position, in all cells that may share its computation.  A plan makes units;
-/// they run as they are, or one cell at a time.
+/// One dialogue, at one position, in all cells that may share its computation.  A planned unit runs
+/// as a whole, or one cell at a time.
 struct Unit {
   const Dialogue* dialogue = nullptr;
   std::vector<UnitCell> cells;

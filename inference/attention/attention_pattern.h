@@ -58,8 +58,8 @@ bool pattern_contains(const HeadPattern& pattern, const PatternPass& pass, std::
 
 /// Finds the keys of row block `block`, the rows at positions first_position + 64 * block and
 /// following.  `out` receives the ascending positions of all keys that some row of the block reads.
-/// Returns true if some causal pairs of these rows and keys are not computed; PatternMask tells
-/// which.
+/// Returns true if some causal pairs of these rows and keys are not computed; use PatternMask to
+/// find them.
 bool pattern_keys(const HeadPattern& pattern, const PatternPass& pass, std::int32_t block,
                   std::vector<std::int32_t>& out);
 

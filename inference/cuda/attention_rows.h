@@ -56,8 +56,8 @@ struct RowsTask {
   int begin, end, unmasked_begin, unmasked_end;
 };
 
-/// The merge of job `job`, which is computed in parts over its keys.  The parts are jobs of their
-/// own.  out: [parts, rows, heads, head_dim]; lse: [parts, rows, heads].
+/// The merge of job `job`, which is computed in parts over its keys.  The parts are separate jobs.
+/// out: [parts, rows, heads, head_dim]; lse: [parts, rows, heads].
 struct RowsMerge {
   int job, parts;
   const float *out, *lse;

@@ -29,7 +29,7 @@ bool has_free_memory(int device, std::size_t bytes);
 Error out_of_memory(int device, std::size_t bytes, const char* what);
 
 /// Allocates device memory, except for a reserve that stays free: a program that uses all of it can
-/// block the device for other programs. what: what the memory is for, in the message.
+/// block the device for other programs.  what: the purpose of the memory, for the message.
 /// @throws Error (memory) if it does not fit.
 std::byte* allocate_device(int device, std::size_t bytes, const char* what);
 /// As `allocate_device`; null if it does not fit.

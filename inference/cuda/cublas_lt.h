@@ -23,8 +23,8 @@ struct CublasLt {
 
 /// Loads the library on demand, because loading takes longer than most commands that multiply
 /// nothing on a device.  Tries the toolkit's major version, then other versions with the same
-/// functions: each with the system loader's search path, then in the toolkit's directories.  If the
-/// environment variable TURNBENCH_CUBLAS_LT names a file, only that file is tried.
+/// functions: each in the system loader's search path, then in the toolkit's directories.  If the
+/// environment variable TURNBENCH_CUBLAS_LT names a file, tries only that file.
 /// @throws Error (runtime) if the library or one of the functions is missing.
 CublasLt load_cublas_lt();
 

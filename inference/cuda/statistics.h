@@ -31,15 +31,15 @@ void row_probabilities(Context& context, float scale, const KvHeadCache& keys,
                        MatrixView<const float> q, const std::int32_t* positions, int sliding_window,
                        MatrixView<float> out);
 
-/// See Backend::add_line_mass.  Adds the probabilities row by row in order, so that the sums do not
-/// depend on the other jobs nor, for the same `attended_rows`, on the division of rows into calls.
+/// See Backend::add_line_mass.  Adds the probabilities row by row in order.  The sums do not depend
+/// on the other jobs nor, for the same `attended_rows`, on the division of rows into calls.
 void add_line_mass(Context& context, float scale, std::span<const LineMassJob> jobs);
 
-/// See Backend::add_column_sums.  Rows are added one by one in order, so that the sums do not, for
-/// the same `attended_rows`, depend on the division into calls.  Rounded queries with head_dim a
-/// multiple of 16: scores by tensor cores, with float32 sums.  Others: float32 multiply-adds;
-/// without noise, bit-identical to the CPU for the same queries.  Rows of q must be 16-byte
-/// aligned.
+/// See Backend::add_column_sums.  Rows are added one by one in order.  For the same
+/// `attended_rows`, the sums do not depend on the division into calls.  Rounded queries with
+/// head_dim a multiple of 16: scores by tensor cores, with float32 sums.  Others: float32
+/// multiply-adds; without noise, bit-identical to the CPU for the same queries.  Rows of q must be
+/// 16-byte aligned.
 void add_column_sums(Context& context, float scale, std::span<const ColumnJob> jobs);
 
 }  // namespace turnbench::cuda

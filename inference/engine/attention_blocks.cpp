@@ -230,8 +230,8 @@ void LayerAttention::attend_block(const LayerView& block, std::span<const KvHead
                           : window == 0 ? limit + 1
                                         : std::min(window, limit + 1);
     if (end_far == 0 || (window > 0 && window <= limit + 1)) continue;
-    // With these shifted positions, causality shows each row exactly the tokens that are far from
-    // it.
+    // With these shifted positions, the causal mask of each row contains exactly the tokens that
+    // are far from it.
     gathered.emplace_back(stage.gathered_pool, list.first(end_far))
         .take_pre_rope(set, limit + 1, copies);
     const MatrixView<float> far_out = own(stage.far_attended.view, 0, core_.shape.head_dim),

@@ -14,9 +14,9 @@ namespace turnbench {
 /// Selects blocks of consecutive tokens by one representative vector per block.  A step reads
 /// sinks, the newest tokens, which are in no complete block, and the blocks between them whose
 /// vectors have the largest inner products with the step's queries, summed over the query heads of
-/// a KV set.  Works in any placement.  All
-/// sequences that continue from a prompt share its vectors; those of generated tokens are added as
-/// blocks are completed.  Methods derive from it and define the vector of a block.
+/// a KV set.  Works in any placement.  All sequences that continue from a prompt share its vectors;
+/// those of generated tokens are added as blocks are completed.  Methods derive from it and define
+/// the vector of a block.
 class BlockSelection : public TopKSelection {
  public:
   struct Settings {

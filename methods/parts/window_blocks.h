@@ -54,7 +54,7 @@ class WindowBlocks {
   /// Adds the attention of the rows of a pass to the tokens in their windows.  lse: log-sum-exp of
   /// the rows, [rows, heads].  window: tokens.
   void add_rows(const LayerView& view, MatrixView<const float> lse, int window);
-  /// Remembers the row of a decode step; several rows are added together.
+  /// Stores the row of a decode step, so that `add_remembered` can process several rows together.
   void remember_row(const LayerView& view, MatrixView<const float> lse);
   void add_remembered(const LayerView& view, int window);
   bool remembers_enough() const;

@@ -87,7 +87,7 @@ class ClusterKv : public SelectionPolicy {
     if (view.layer < s_.dense_layers) return {};
     Layer& layer = layers_[view.layer];
     if (fits(layer, full_windows(view))) return {};
-    if (layer.clusters.end(0) < layer.prompt[0]) add_prompt(view, layer);  // it fitted until now
+    if (layer.clusters.end(0) < layer.prompt[0]) add_prompt(view, layer);  // when first needed
     cluster_answer(view, layer);
     const ClusterIndex::Scores scores = layer.clusters.score(view);
     Selection out;

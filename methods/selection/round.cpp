@@ -75,8 +75,8 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
     return view.rows;
   }
 
-  /// For a cache that was not filled by a prefill, which has no selection yet: its last rows
-  /// select.
+  /// If the cache was not filled by a prefill, no rounds are selected yet: the last rows select
+  /// them.
   void after_prefill(const LayerView& view) override {
     follow(view);
     if (scores(view) && attention_.empty())

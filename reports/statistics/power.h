@@ -8,11 +8,10 @@ namespace turnbench {
 
 /// The number of dialogues that a two-sided test at 5% needs to detect a true difference of
 /// `points` (in stored units, shares of 1) with probability `power`: the smallest N with (t_{.975}
-/// + t_{power})^2 n se^2 / points^2 <= N. n and se are those of `spread`; se is the interval's,
-/// because dialogues that happened not to differ promise nothing.  The degrees of freedom are those
-/// of N dialogues, distributed over the datasets as the n are. nullopt if it exceeds
+/// + t_{power})^2 n se^2 / points^2 <= N.  n is that of `spread`.  se is the interval's, because
+/// dialogues that do not differ may do so by chance.  The degrees of freedom are those of N
+/// dialogues, distributed over the datasets in proportion to `spread`.  nullopt if N exceeds
 /// kMostDialogues.
-/// more than kMostDialogues.
 constexpr int kMostDialogues = 1'000'000'000;
 std::optional<int> dialogues_needed(const Spread& spread, double points, double power = .8);
 

@@ -1,6 +1,7 @@
-// The model tiny answers dialogues of its own tasks greedily on the CPU, under every method of the
-// registry and with weights, keys and values of every type.  The backend of this program reads the
-// same tokens (teacher forcing): of each the best next token is the CPU's, unless that is a tie.
+// Dialogues of the built-in tasks are answered greedily on the CPU with the model `tiny`, under
+// every method of the registry and with weights, keys and values of every type.  The backend of
+// this program then reads the same tokens (teacher forcing).  At every step its best next token
+// must be the one of the CPU, unless the two are nearly tied.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -23,29 +24,29 @@ namespace {
 
 constexpr int kTurns = 2, kAtOnce = 20;
 
-/// What rounding may decide.
+/// The differences that rounding may cause.
 struct Tolerance {
-  /// Share of the largest logit: the CPU's token may lead by no more than this where another one
-  /// is best here.
+  /// If another token is best on this backend, the CPU's token may lead by at most this share of
+  /// the largest logit on the CPU.
   float tie;
-  /// Most tokens in 100 that may differ so, beside one.
+  /// Maximum percentage of tokens that may differ in this way; one more is allowed.
   int percent;
 };
 
-/// Between float32 backends only the order of sums differs.  With 16 bits, a device also rounds the
-/// rows of products, and the queries and probabilities of prompts, which the CPU does not.  Then
-/// methods may choose other tokens to attend to, which moves logits much further: the emulated card
-/// differs in up to 1 of 35 tokens, at leads up to 0.14 for bf16 and 0.003 for f16.
+/// Float32 backends differ only in the order of sums.  With 16 bits, a device also rounds the rows
+/// of products and the queries and probabilities of prompts; the CPU does not.  Methods may then
+/// select other tokens, which changes the logits much more: the emulated GPU differs in up to 1 of
+/// 35 tokens, at leads of up to 0.14 for bf16 and 0.003 for f16.
 Tolerance tolerance_of(DType dtype) {
   return dtype == DType::kF32   ? Tolerance{1e-5F, 0}
          : dtype == DType::kF16 ? Tolerance{0.03F, 3}
                                 : Tolerance{0.25F, 5};
 }
 
-/// What every run needs of the model and its dialogues.
+/// The inputs of every run: tokenizer, chat template and dialogues.
 struct Questions {
   explicit Questions(DType dtype) : renderer(tokenizer, chat, "", {}) {
-    // Enough words that every task has room for its facts and every method something to leave out.
+    // Long enough that every task has room for its facts and every method drops some tokens.
     const std::size_t each = test::is_emulated() ? 1 : dtype == DType::kF32 ? 50 : 5;
     const TinyOptions options{.turns = kTurns, .length = 240, .count = each, .seed = 5};
     for (TinyTask task : {TinyTask::kFact, TinyTask::kHop, TinyTask::kLabel, TinyTask::kList}) {
@@ -60,13 +61,14 @@ struct Questions {
   std::vector<Dialogue> dialogues;
 };
 
-/// The best tokens of one dialogue's answers, and the logits [vocab] they were chosen from.
+/// The best tokens of the answers of one dialogue, and the logits [vocab] from which they were
+/// chosen.
 struct Answers {
   std::vector<int> tokens;
   std::vector<std::vector<float>> logits;
 };
 
-/// How far token `best` is ahead of `other`, as a share of the largest logit.
+/// Lead of token `best` over `other`, as a share of the largest logit.
 float lead(const std::vector<float>& logits, int best, int other) {
   float largest = 0;
   for (const float x : logits) largest = std::max(largest, std::abs(x));
@@ -74,18 +76,18 @@ float lead(const std::vector<float>& logits, int best, int other) {
          largest;
 }
 
-/// One dialogue on its way.
+/// The state of one dialogue while it is answered.
 struct Talk {
   const Dialogue* dialogue;
   Sequence sequence;
-  const Answers* forced;  ///< whose tokens the answers consist of; null: the best ones
+  const Answers* forced;  ///< the answers to read instead of the best tokens; null: none
   Prompt prompt = {};
   std::vector<int> answer = {};
   bool finished = false;
   DialogueView view = {};
   Answers answers = {};
 
-  /// Takes the best or the forced token; the answer ends at a stop token or its limit.
+  /// Appends the best or the forced token.  The answer ends at a stop token or at its limit.
   void draw(const Questions& q, const std::vector<float>& logits, int turn) {
     const std::size_t step = answers.tokens.size();
     answers.tokens.push_back(argmax(logits));
@@ -97,7 +99,7 @@ struct Talk {
     if (!finished) answer.push_back(token);
     finished = finished || static_cast<int>(answer.size()) >= limit;
   }
-  /// What the sequence has not read of the prompt and the answer.
+  /// The tokens of the prompt and the answer that the sequence has not read.
   std::vector<int> unread() const {
     std::vector<int> all = prompt.tokens;
     all.insert(all.end(), answer.begin(), answer.end());
@@ -138,7 +140,7 @@ void ask(Engine& engine, const Questions& q, std::vector<Talk>& talks, int turn)
   }
 }
 
-/// forced: the answers to follow, one for each dialogue; none: the best tokens.
+/// forced: the answers to follow, one for each dialogue; empty: the best tokens.
 std::vector<Answers> answers_on(Backend& backend, const Questions& q, const Method& method,
                                 DType dtype, const std::vector<Answers>& forced = {}) {
   const Model model(Checkpoint::open("tiny"), backend, dtype);
@@ -194,7 +196,7 @@ TEST_P(GreedyAnswers, EqualTheCpus) {
   RecordProperty("ties", ties);
 }
 
-/// All methods that run on a GPU: without codecs of the cache.
+/// All methods that run on a GPU, that is, without cache codecs.
 std::vector<std::string> all_names() {
   std::vector<std::string> out;
   for (const MethodInfo& info : all_methods()) {
@@ -210,7 +212,7 @@ std::string name_of_case(const MethodAndType& info) {
   return test::parameter_name({method, info.index}) + "_" + std::string(name_of(dtype));
 }
 
-/// Of each kind of method one where kernels are emulated.
+/// One method of each kind if kernels are emulated, otherwise all methods.
 std::vector<std::string> names_in_16_bits() {
   if (!test::is_emulated()) return all_names();
   return {"full", "snapkv", "h2o", "quest", "minference"};

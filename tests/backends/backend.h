@@ -8,9 +8,9 @@
 
 namespace turnbench::test {
 
-/// The backend that this test program is about; each program brings its own.
+/// The backend under test.  Each test program links its own definition.
 std::unique_ptr<Backend> make_backend(int threads);
-/// Several, each on a device of its own as far as there are so many.
+/// Several backends, each on its own device if there are enough devices.
 std::vector<std::unique_ptr<Backend>> make_backends(int count, int threads);
 
 /// The rows of a matrix in a backend's memory.
@@ -24,12 +24,12 @@ inline std::vector<std::vector<float>> rows_on_host(Backend& backend,
   return out;
 }
 
-/// Whether its kernels are emulated, which takes so long that suites do less of the same.
+/// True if the kernels are emulated.  Emulation is slow, so suites then run fewer cases.
 bool is_emulated();
 
 }  // namespace turnbench::test
 
-/// For tests of equal bits, whatever rows are computed together.
+/// For tests that require equal bits regardless of the other rows in the pass.
 #define SKIP_UNLESS_ROWS_ARE_INDEPENDENT()                       \
   if (!turnbench::test::make_backend(1)->rows_are_independent()) \
   GTEST_SKIP() << "a row's bits may depend on its company on this backend"

@@ -1,4 +1,4 @@
-// The main function of test programs that need a card.
+// The main function of test programs that need a GPU.
 
 #include <gtest/gtest.h>
 
@@ -10,16 +10,16 @@
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();  // says that the program starts
+  if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();  // shows that the program starts
   try {
-    turnbench::cuda::load_cublas_lt();  // is found and has all functions, also where no device is
+    turnbench::cuda::load_cublas_lt();  // fails if the library is missing or incomplete
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;
   }
   if (turnbench::cuda::device_count() == 0) {
     std::printf("skipped: no GPU: %s\n", turnbench::cuda::no_device_reason().c_str());
-    return 77;  // for ctest
+    return 77;  // reported as skipped by ctest
   }
   return RUN_ALL_TESTS();
 }

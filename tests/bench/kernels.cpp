@@ -1,6 +1,6 @@
 // Kernel benchmarks: products at the shapes of real layers, dense and sparse prefill attention,
-// decode attention, what decode steps choose tokens by, k-means over keys.  Rates are shown as
-// GFLOP/s (products, prefill, k-means) and GB/s (decode).
+// decode attention, the selection operations of decode steps, and k-means over keys.  Rates are in
+// GFLOP/s (products, prefill, k-means) or GB/s (decode).
 
 #include <benchmark/benchmark.h>
 
@@ -17,7 +17,7 @@ void set_rate(benchmark::State& state, const char* name, double per_iteration) {
       benchmark::Counter(per_iteration * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-/// rows x out x in, f32 or bf16 weights.
+/// rows x out x in; f32 or bf16 weights.
 void Linear(benchmark::State& state) {
   const std::int64_t rows = state.range(0), out = state.range(1), in = state.range(2);
   const DType dtype = state.range(3) == 32 ? DType::kF32 : DType::kBF16;
@@ -42,7 +42,7 @@ void PrefillAttention(benchmark::State& state) {
   set_rate(state, "GFLOP/s", 2.0 * 7 * 64 * n * (n + 1.0));
 }
 
-/// The same with a band that keeps the given percentage of the pairs.
+/// Like PrefillAttention, with a band that keeps the given percentage of the pairs.
 void BandAttention(benchmark::State& state) {
   const int n = static_cast<int>(state.range(0));
   test::AttentionProblem p(n, n, 7, 64, DType::kF32);
@@ -69,8 +69,8 @@ void DecodeAttention(benchmark::State& state) {
   set_rate(state, "GB/s", 2.0 * n * 64 * static_cast<double>(size_of(dtype)));
 }
 
-/// k-means of 8192 rows on one thread, ten iterations and the last labels.  Counted are a
-/// subtraction, a product and a sum for each dimension of a row and a centroid.
+/// k-means of 8192 rows on one thread: ten iterations and the final labels.  Counts a subtraction,
+/// a multiplication and an addition for each dimension of each pair of row and centroid.
 void KMeans(benchmark::State& state) {
   const std::int64_t rows = 8192, dim = state.range(0), clusters = state.range(1);
   constexpr int kIterations = 10;
@@ -93,7 +93,7 @@ class SelectionLayer {
   static constexpr float kScale = 0.125f;
   static constexpr DType kType = DType::kBF16;
 
-  /// The operations, by the names of the benchmarks.
+  /// The operations, under the names of the benchmarks.
   void score_vectors() { backend->score_vectors(kScale, vector_jobs); }
   void update_page_bounds() { backend->update_page_bounds(bounds_jobs); }
   void score_pages() { backend->score_pages(kScale, page_jobs); }

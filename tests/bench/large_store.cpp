@@ -1,7 +1,8 @@
-// Writes a store of made-up results, as large as wanted, whose report tests/bench/report.sh times:
+// Writes a store of synthetic results of any size.  tests/bench/report.sh measures the time of its
+// report:
 //   turnbench_large_store FILE [cells [dialogues [turns]]]
-// Methods by four datasets are the cells; each has every dialogue of its dataset.  Scores are 0, 1
-// or between, differ by dialogue and method, and are the same at every run.
+// The cells are methods by four datasets; each has all dialogues of its dataset.  Scores are
+// between 0 and 1, differ by dialogue and method, and are the same in every run.
 
 #include <fmt/format.h>
 
@@ -15,7 +16,7 @@
 
 namespace {
 
-using namespace turnbench;  // NOLINT: a program, no header
+using namespace turnbench;  // NOLINT: a program, not a header
 
 constexpr int kDatasets = 4;
 
@@ -27,7 +28,7 @@ std::string dataset_name(int dataset) {
   return fmt::format("set{}", dataset);
 }
 
-/// As a cell's hash: 16 digits, in no order.
+/// A cell's key: 16 hexadecimal digits without an apparent order.
 std::string key_of(std::string_view what, int number) {
   return fmt::format("{:016x}",
                      Random::from({seed_of(what), static_cast<std::uint64_t>(number)}).next());

@@ -1,5 +1,5 @@
-// Benchmarks of what surrounds the core: scores a second of every metric on two texts of 500 words,
-// and MB/s (10^6 bytes) of reading LongBench's files.
+// Benchmarks of text code: scores per second of every metric on two texts of 500 words, and MB/s
+// (10^6 bytes) of reading LongBench's files.
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `words` made-up words of prose in sentences; `shared` percent of the sentences, in the same
-/// order, are those of every other text with this seed.
+/// `words` synthetic words of prose in sentences.  `shared` percent of the sentences occur, in the
+/// same order, in every text with the same seed.
 std::string prose(std::size_t words, std::uint64_t shared, std::uint64_t own_seed) {
   Random common(1), own(own_seed);
   const SentenceGenerator common_sentences = random_sentences(common);
@@ -35,7 +35,7 @@ std::string prose(std::size_t words, std::uint64_t shared, std::uint64_t own_see
   return out;
 }
 
-/// What the metric can use as a reference.
+/// A reference that the metric accepts.
 std::string reference_for(std::string_view metric) {
   if (metric == "retrieval") return "Paragraph 4";
   if (metric == "retrieval_zh") return "段落4";
@@ -62,8 +62,8 @@ void Score(benchmark::State& state, const Metric& metric) {
   state.SetItemsProcessed(state.iterations());
 }
 
-/// 32 MB of records whose contexts are paragraphs with line ends, quotes and characters beyond
-/// ASCII now and then, as those of LongBench.
+/// 32 MB of records whose contexts, like LongBench's, are paragraphs with some line ends, quotes
+/// and non-ASCII characters.
 fs::path longbench_file() {
   const fs::path path = fs::temp_directory_path() / "turnbench_bench_hotpotqa.jsonl";
   std::string context;

@@ -38,7 +38,7 @@ TEST(MappedFile, ReleasedPagesAreFreedAndReadAgain) {
     file.release_pages(file.bytes().subspan(100, kSize - 1000));  // whole pages only
     EXPECT_LT(resident_bytes() + kSize / 2, before);
     EXPECT_EQ(hash_bytes(file.bytes()), hash);
-    file.release_pages(file.bytes().first(10));  // no whole page
+    file.release_pages(file.bytes().first(10));  // less than a page
   }
 }
 
@@ -100,7 +100,7 @@ TEST_F(WriteFile, RefusesDirectories) {
             directory_.string() + ": found a directory, expected a file");
 }
 
-// A limit on the size of files ends a write as a full disk does.
+// A limit on the size of files makes a write fail as a full disk does.
 TEST_F(WriteFile, LeavesNoFileAfterAFailure) {
   write_file(directory_ / "old", "whole");
   rlimit before{};
@@ -121,7 +121,7 @@ TEST_F(WriteFile, LeavesNoFileAfterAFailure) {
 }
 
 TEST(Paths, InvalidNamesDoNotExist) {
-  const std::string too_long(300, 'x');  // for a name
+  const std::string too_long(300, 'x');  // too long for a file name
   for (const std::filesystem::path& path :
        {std::filesystem::path("/no/such"), std::filesystem::path(too_long),
         std::filesystem::path(too_long) / "a"}) {

@@ -1,5 +1,5 @@
-// The levels in the table of docs/architecture.md: a file includes only files of its own folder or
-// of lower levels.
+// Checks the levels in the table of docs/architecture.md: a file includes only files of its own
+// folder or of lower levels.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ Levels levels_of(const std::string& page) {
   return out;
 }
 
-/// The innermost folder of the table that a file is in; the end if it is in none.
+/// The innermost folder of the table that contains a file; the end iterator if there is none.
 Levels::const_iterator folder_of(const Levels& levels, const std::string& file) {
   auto out = levels.end();
   for (auto it = levels.begin(); it != levels.end(); ++it) {
@@ -90,7 +90,7 @@ TEST(Includes, FollowTheLevelsOfTheArchitecturePage) {
   EXPECT_GT(files, 300u);
 }
 
-// The folder methods/ is one level, but shared parts do not depend on methods.
+// methods/ is one level of the table, but parts that methods share must not depend on methods.
 TEST(Includes, PartsOfMethodsIncludeNoMethod) {
   const fs::path root = TURNBENCH_SOURCE_DIR;
   for (const auto& entry : fs::directory_iterator(root / "methods/parts")) {

@@ -33,7 +33,7 @@ TEST(Json, EveryKindOfSyntaxErrorIsLocated) {
   };
   struct Case {
     std::string_view text;
-    int column;  ///< from 1, in bytes
+    int column;  ///< one-based, in bytes
     std::string_view found;
   };
   using namespace std::string_view_literals;
@@ -77,7 +77,7 @@ TEST(Json, EveryKindOfSyntaxErrorIsLocated) {
             "f: found nesting deeper than 256, expected less");
 }
 
-/// The values, to the types of numbers, are those of nlohmann's parser.
+/// Values and types of numbers equal those of nlohmann's parser.
 TEST(Json, ValuesEqualThoseOfAnotherParser) {
   for (const char* text : {
            "null",

@@ -1,4 +1,4 @@
-// python_text against what CPython 3.11 knows of every code point; see
+// Compares python_text with CPython 3.11 for every code point; see
 // tests/golden/make_metric_golden.py.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ namespace turnbench {
 namespace {
 
 struct Unicode {
-  std::vector<std::uint16_t> properties;  // of each code point; 0 where it is not assigned
-  std::map<char32_t, std::u32string> lower, upper;  // where they differ from the code point
+  std::vector<std::uint16_t> properties;            // per code point; 0: not assigned
+  std::map<char32_t, std::u32string> lower, upper;  // mappings that change the code point
 };
 
 Unicode read_unicode() {
@@ -55,7 +55,7 @@ TEST(Unicode, PropertiesOfEveryCodePointEqualPythons) {
   std::size_t assigned = 0;
   for (char32_t c = 0; c < 0x110000; ++c) {
     const int bits = unicode.properties[c];
-    if (bits == 0) continue;  // surrogates, and what later versions of Unicode may have assigned
+    if (bits == 0) continue;  // surrogates, and code points that later versions may assign
     ++assigned;
     EXPECT_EQ(python::is_space(c), (bits >> 1 & 1) != 0) << code(c);
     EXPECT_EQ(python::is_word(c), (bits >> 2 & 1) != 0) << code(c);

@@ -8,7 +8,7 @@ namespace {
 struct Case {
   const char* bytes;
   std::size_t valid_prefix;
-  const char* replaced;  // as Python's bytes.decode("utf-8", "replace") has it
+  const char* replaced;  // result of Python's bytes.decode("utf-8", "replace")
 };
 
 TEST(Utf8, IllFormedBytesAreReplacedByMaximalSubparts) {

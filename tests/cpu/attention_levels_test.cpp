@@ -7,7 +7,7 @@
 namespace turnbench {
 namespace {
 
-/// Outputs of the last `rows` of `n` positions, 7 heads.
+/// Outputs of the last `rows` of `n` positions; 7 heads.
 std::vector<float> attended(DType dtype, int head_dim, int n, int rows, int sliding_window) {
   test::AttentionProblem p(rows, n, 7, head_dim, dtype);
   p.job.sliding_window = sliding_window;

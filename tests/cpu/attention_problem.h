@@ -8,8 +8,8 @@
 
 namespace turnbench::test {
 
-/// Dense causal attention of the last `rows` of `keys` positions: query heads that read one KV
-/// head, of random numbers.  For tests and benchmarks.
+/// Dense causal attention of the last `rows` of `keys` positions for query heads that share one KV
+/// head, on random numbers.  For tests and benchmarks.
 struct AttentionProblem {
   AttentionProblem(int rows, int keys, int heads, int head_dim, DType dtype)
       : set(std::make_shared<KvPool>(PageLayout{head_dim, dtype, false})),

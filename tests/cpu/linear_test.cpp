@@ -12,11 +12,11 @@ namespace {
 
 struct Shape {
   std::size_t rows, out, in;
-  std::size_t more_x = 0, more_y = 0;  ///< strides beyond the widths
+  std::size_t more_x = 0, more_y = 0;  ///< added to the widths to give the strides
 };
 
-/// One row, rows left over from register tiles, more rows and depth than one block takes; outputs
-/// that fill no vector, no panel or no group of panels.
+/// Covers a single row, rows that do not fill a register tile, more rows and depth than a block
+/// holds, and outputs that do not fill a vector, a panel or a group of panels.
 const Shape kShapes[] = {
     {1, 1, 1},           {1, 16, 7, 2, 3},     {1, 600, 130},  {1, 1100, 33, 1, 1},
     {2, 70, 65},         {5, 33, 897, 4, 5},   {12, 64, 2000}, {13, 64, 2000},

@@ -10,9 +10,10 @@
 
 namespace turnbench::test {
 
-/// Calls body(target) with the kernels of each instruction set that this machine runs, best first.
-/// The environment variable TURNBENCH_BEST_SIMD_LEVEL restricts it to the best one; ctest sets it
-/// except in the tests named simd_levels, which run what is called ...AtEverySimdLevel.
+/// Calls body(target) with the kernels of each instruction set that this machine supports, the best
+/// set first.  The environment variable TURNBENCH_BEST_SIMD_LEVEL restricts it to the best one.
+/// ctest sets the variable except for the tests named simd_levels, which run the cases named
+/// ...AtEverySimdLevel.
 inline void with_each_simd_level(const std::function<void(std::int64_t)>& body) {
   const std::string_view name = testing::UnitTest::GetInstance()->current_test_info()->name();
   ASSERT_NE(name.find("AtEverySimdLevel"), name.npos) << "the name of this test";
@@ -26,10 +27,9 @@ inline void with_each_simd_level(const std::function<void(std::int64_t)>& body) 
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-/// Whether an instruction set multiplies and adds with one rounding, so that its sums have the bits
-/// of every other such set.
+/// True if an instruction set has fused multiply-add.  All such sets give sums with the same bits.
 inline bool fuses(std::int64_t target) {
-  return target <= HWY_AVX2 || target == HWY_NEON;  // better ones have lower bits
+  return target <= HWY_AVX2 || target == HWY_NEON;  // better sets have lower bits
 }
 
 }  // namespace turnbench::test

@@ -82,7 +82,7 @@ TEST(Custom, ReadsWhatTheProgramWrites) {
   }
 }
 
-// A field that would not be read, since it stands at the other level.
+// A field at the wrong level would be ignored, so it is an error.
 TEST(Custom, RefusesFieldsOfTheOtherLevel) {
   const std::string turn = R"("turns": [{"question": "q?", "references": "a"}]})";
   for (const char* field : {"position", "max_new_tokens", "instruction", "references"}) {

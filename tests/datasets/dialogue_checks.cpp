@@ -14,7 +14,7 @@
 namespace turnbench::test {
 namespace {
 
-/// Words, or the characters of Chinese.
+/// Length in words, or in characters for Chinese.
 std::size_t length_of(const LongBenchTask& task, const std::string& text) {
   if (task.language == "zh") return to_code_points(text).size();
   std::istringstream words(text);
@@ -22,7 +22,7 @@ std::size_t length_of(const LongBenchTask& task, const std::string& text) {
                                                 std::istream_iterator<std::string>()));
 }
 
-/// Takes the heading that tells documents apart from the first paragraph of a chunk.
+/// The first paragraph of a chunk without its heading, which identifies the document.
 std::string without_heading(const LongBenchTask& task, const std::string& text) {
   if (task.wording.document_label.empty()) return text;
   const std::size_t end = text.find('\n');
@@ -95,7 +95,7 @@ void check_dialogue(const LongBenchTask& task, const Records& records, const Dia
               examples && j > 0 ? refine_instruction(task) : task.wording.instruction);
     EXPECT_NE(turn.question.find(record.input), std::string::npos);
 
-    // The relevant chunks stand in different turns up to this one, in order.
+    // The chunks of the relevance are in order and in different turns, none later than this turn.
     std::string text;
     std::size_t next = 1;
     std::set<std::size_t> places;
@@ -115,7 +115,7 @@ void check_dialogue(const LongBenchTask& task, const Records& records, const Dia
         text += i == 0 ? without_heading(task, placed.texts[0]) : placed.texts[i];
         text += "\n";
       }
-      // The question names the document by the words of its headings.
+      // The question names the document as its headings do.
       if (!task.wording.document_label.empty()) {
         const std::string heading = placed.texts[0].substr(0, placed.texts[0].find('\n'));
         const std::string label = label_in(heading);
@@ -124,7 +124,7 @@ void check_dialogue(const LongBenchTask& task, const Records& records, const Dia
         EXPECT_EQ(labels.emplace(record.id, label).first->second, label);
       }
     }
-    // By the last turn that needs it the whole context has been there, and nothing else.
+    // The relevant chunks of a question together are exactly the context.
     if (!examples || j + 1 == turns) {
       EXPECT_EQ(without_space(text), without_space(record.context));
     }
@@ -132,7 +132,7 @@ void check_dialogue(const LongBenchTask& task, const Records& records, const Dia
   std::set<std::string> names;
   for (const auto& [id, label] : labels) EXPECT_TRUE(names.insert(label).second) << label;
 
-  // Everything else is irrelevant: one stretch a turn, of other records, within the bounds.
+  // All other chunks are irrelevant: at most one per turn, from other records, within the limits.
   std::set<std::size_t> noisy;
   std::set<std::string> noise_records;
   for (const auto& [name, placed] : chunks) {
@@ -154,7 +154,7 @@ void check_dialogue(const LongBenchTask& task, const Records& records, const Dia
   }
   EXPECT_TRUE(!examples || noisy.empty());
 
-  // The question can be put anywhere, and the text stays the same.
+  // The position of the question does not change the text.
   for (Position position : {Position::kBegin, Position::kMiddle, Position::kEnd}) {
     const Dialogue moved = with_questions_at(dialogue, position);
     EXPECT_EQ(moved.id, dialogue.id);

@@ -11,7 +11,7 @@ namespace turnbench::test {
 
 using Records = std::vector<LongBenchRecord>;
 
-/// A source as the multi-turn builder names it: RECORD#FIRST-LAST.
+/// A parsed source name of the multi-turn builder: RECORD#FIRST-LAST.
 struct Source {
   std::string record;
   std::size_t first = 0, last = 0;
@@ -19,18 +19,18 @@ struct Source {
 
 Source parse_source(const std::string& name);
 
-/// One chunk as it stands in a dialogue: its turn and its paragraphs.
+/// The place of a chunk in a dialogue: its turn and its paragraphs.
 struct Placed {
   std::size_t turn = 0;
   std::vector<std::string> texts;
 };
 
-/// All chunks of a dialogue by their source; expects each of them in one piece.
+/// All chunks of a dialogue by source.  Expects that the paragraphs of a chunk are contiguous.
 std::map<std::string, Placed> placed_chunks(const Dialogue& dialogue);
 
 const LongBenchRecord& record_named(const Records& records, const std::string& id);
 
-/// Expects what must hold for every dialogue that was built from `records` with `options`.
+/// Expects the properties of every dialogue that is built from `records` with `options`.
 void check_dialogue(const LongBenchTask& task, const Records& records, const Dialogue& dialogue,
                     const BuildOptions& options);
 

@@ -67,7 +67,7 @@ TEST(DialogueIo, OwnKeysMayBeMissing) {
 
 struct BadLine {
   const char* name;
-  const char* at;        ///< JSON pointer of what is changed, in the sample
+  const char* at;        ///< JSON pointer of the changed value in the sample
   const char* value;     ///< its new value; null removes it
   const char* expected;  ///< a part of the message
 };

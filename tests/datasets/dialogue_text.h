@@ -8,7 +8,7 @@
 
 namespace turnbench::test {
 
-/// Dialogues as the program writes them, one a line.
+/// Dialogues as JSON lines, in the program's own format.
 inline std::string lines_of(const std::vector<Dialogue>& dialogues) {
   std::string out;
   for (const Dialogue& dialogue : dialogues) out += to_json_line(dialogue) + "\n";

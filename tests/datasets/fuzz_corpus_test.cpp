@@ -1,5 +1,5 @@
-// What the fuzzer of datasets begins with (tests/fuzz/corpus/datasets) is accepted, so that its
-// mutations reach what lies behind the first checks; and every collection has such a file.
+// The initial inputs of the datasets fuzzer (tests/fuzz/corpus/datasets) must be valid, so that
+// mutations get past the first checks.  Every collection must have an input.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 TEST(FuzzCorpus, IsAcceptedAndCoversEveryCollection) {
   const test::TemporaryDirectory directory;
-  // gsm8k-cot is a file of examples, whose questions are read from beside it.
+  // gsm8k-cot reads its questions from a second file in the same directory.
   directory.write("test.jsonl", R"({"question": "1 + 1?", "answer": "#### 2"})");
   std::set<std::string> missing;
   for (const Dataset& dataset : all_datasets()) missing.insert(dataset.collection);
@@ -37,7 +37,7 @@ TEST(FuzzCorpus, IsAcceptedAndCoversEveryCollection) {
     EXPECT_FALSE(dialogues.empty());
     if (name != "dialogues") missing.erase(find_dataset(name, "corpus").collection);
   }
-  missing.erase("");  // generated
+  missing.erase("");  // generated datasets
   EXPECT_TRUE(missing.empty()) << *missing.begin();
 }
 

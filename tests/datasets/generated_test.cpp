@@ -1,4 +1,4 @@
-// What every set that is made up owes, whatever is asked of it.
+// Properties that every generated dataset must have under any options.
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ std::string described(const BuildOptions& o) {
   return fmt::format("turns {}, seed {}, limit {}, length {}", o.turns, o.seed, o.limit, o.length);
 }
 
-/// Words and marks that a dialogue says before its answers.
+/// Words and punctuation marks of a dialogue, without answers.
 std::int64_t size_of(const Dialogue& dialogue) {
   std::size_t out = 0;
   for (const Turn& turn : dialogue.turns) {
@@ -45,7 +45,7 @@ std::int64_t size_of(const Dialogue& dialogue) {
   return static_cast<std::int64_t>(out);
 }
 
-/// The paragraphs of these sources, up to a turn.
+/// The paragraphs from these sources, up to and including turn `last`.
 std::string text_of(const Dialogue& dialogue, std::size_t last, const std::set<std::string>& from) {
   std::string out;
   for (std::size_t t = 0; t <= last; ++t) {
@@ -56,7 +56,7 @@ std::string text_of(const Dialogue& dialogue, std::size_t last, const std::set<s
   return out;
 }
 
-/// The answer stands where `relevance` says: whole, or a word at a time in a list of values.
+/// Expects that the relevant paragraphs contain the answer: as a whole, or word by word for a list.
 void expect_findable(const Dialogue& dialogue, std::size_t t) {
   const Turn& turn = dialogue.turns[t];
   ASSERT_FALSE(turn.relevance.empty());
@@ -97,7 +97,8 @@ void expect_whole(const Dialogue& dialogue) {
   }
 }
 
-/// What was asked for: the number, the turns, the length, each dialogue whole and with its own id.
+/// Expects that the dialogues match the options in number, turns and length, and that each is valid
+/// and has its own id.
 void expect_as_asked(const Dataset& dataset, const BuildOptions& options,
                      const std::vector<Dialogue>& dialogues) {
   ASSERT_EQ(dialogues.size(), options.limit > 0 ? options.limit : kDefaultNumber);
@@ -112,8 +113,8 @@ void expect_as_asked(const Dataset& dataset, const BuildOptions& options,
     const std::int64_t length =
         options.length > 0 ? options.length : kDefaultLengths[is_tiny(dataset) ? 0 : 1];
     const auto n = static_cast<std::int64_t>(turns);
-    // To within a sentence a turn; short turns may have to hold more needles than
-    // their share, headings of lists are extra, and lists leave rare words out.
+    // The total may differ by about a sentence per turn.  Short turns may need to hold more needles
+    // than their share, headings of lists are not counted, and lists omit rare words.
     const std::int64_t more = is_tiny(dataset) ? 12 * n : (40 + 12 * n) * n;
     EXPECT_LE(size_of(d), length + more);
     EXPECT_GE(size_of(d), length - length / 5 - 40 * n);
@@ -121,13 +122,13 @@ void expect_as_asked(const Dataset& dataset, const BuildOptions& options,
   }
 }
 
-/// The number at the end of a refusal.
+/// The number at the end of an error message.
 int bound_in(const std::string& refusal) {
   return std::stoi(refusal.substr(refusal.rfind(' ') + 1));
 }
 
-/// Makes what `options` say and checks it; or expects a refusal that names the least length, which
-/// is one that can be made.
+/// Generates a dataset with `options` and checks it.  If the options are refused, expects that the
+/// message gives the minimum length, and that this length works.
 void check(const Dataset& dataset, BuildOptions options) {
   SCOPED_TRACE(dataset.name + ": " + described(options));
   std::vector<Dialogue> dialogues;

@@ -10,7 +10,8 @@
 namespace turnbench {
 namespace {
 
-// Editors put one in front of a file; anywhere else it is part of a line that is no JSON.
+// Some editors write a byte order mark at the beginning of a file.  Elsewhere it makes a line
+// invalid JSON.
 TEST(JsonLines, AByteOrderMarkIsSkippedInFrontOfTheFirstLine) {
   const test::TemporaryDirectory directory;
   const std::string mark = "\xEF\xBB\xBF";
@@ -30,7 +31,7 @@ TEST(JsonLines, AByteOrderMarkIsSkippedInFrontOfTheFirstLine) {
             std::string::npos);
 }
 
-// As editors of other systems write them.
+// Blank lines and carriage returns are common in files from other systems.
 TEST(JsonLines, BlankLinesAndCarriageReturnsAreNoRecords) {
   const test::TemporaryDirectory directory;
   std::vector<std::string> seen;

@@ -1,4 +1,4 @@
-// LongBench's official prompts, from its dataset2prompt.json.
+// Tests of LongBench's official prompts, from its dataset2prompt.json.
 
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ std::string prose(Random& random, int sentences, bool chinese, std::string_view 
   return join(make_sentences(sentences, random.next(), chinese), between);
 }
 
-/// Every context names its record, so that no two are the same.
+/// Every context contains the record's id, so that no two contexts are equal.
 std::string context_of(const LongBenchTask& task, const std::string& id, Random& random) {
   const bool chinese = task.language == "zh";
   const int pieces = static_cast<int>(random.between(5, 9));

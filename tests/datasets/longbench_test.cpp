@@ -29,7 +29,7 @@ std::string native_file(std::string_view dataset, const std::vector<LongBenchRec
   return out;
 }
 
-/// The official prompt of a record, from the pieces of its dialogue.
+/// The official prompt of a record, assembled from the parts of its dialogue.
 std::string prompt_of(std::string_view name, const LongBenchRecord& record,
                       std::string_view prompt) {
   const Turn turn = official_dialogue(name, record, prompt).turns.at(0);
@@ -121,7 +121,8 @@ TEST(LongBench, UnknownTasksAreRefusedWithTheNearest) {
       << "musique is not part of LongBench-E";
 }
 
-/// One malformed second line each; {good} is a good line, and what the message must hold.
+/// A malformed second line, in which {good} is replaced by a valid line, and part of the expected
+/// message.
 struct BadFile {
   const char* name;
   std::string line;
@@ -327,8 +328,8 @@ TEST(LongBench, TheTableAgreesWithTheOfficialConfiguration) {
   for (const LongBenchTask& task : longbench_tasks()) {
     const std::string name(task.name);
     EXPECT_EQ(lengths.at(name), task.max_new_tokens) << name;
-    // Tasks without a question of the records' own are those whose prompt does not ask for one, and
-    // the code tasks, where the question continues the context.
+    // A task has a default question if its official prompt has no {input}.  repobench-p has both,
+    // because its question continues the context.
     const bool asks = prompts.at(name).find("{input}") != std::string::npos;
     EXPECT_EQ(asks, task.wording.default_question.empty() || name == "repobench-p") << name;
   }

@@ -1,4 +1,4 @@
-// LongBench as it is published: an archive data.zip.
+// LongBench in its published form: the archive data.zip.
 
 #include <gtest/gtest.h>
 #include <zip.h>
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::message_of;
 
-/// Writes an archive of texts by their names.
+/// Writes an archive with the given texts as files.
 void write_zip(const fs::path& path, const std::map<std::string, std::string>& members,
                zip_int32_t method = ZIP_CM_DEFAULT) {
   zip_t* archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, nullptr);
@@ -122,8 +122,8 @@ TEST(LongBenchZip, DamageIsDetected) {
   EXPECT_TRUE(message_of([&] { load_dialogues("qasper", zip, {}); }).starts_with(zip.string()));
 }
 
-// A small archive cannot take any amount of memory: lines end in time, and the methods that unpack
-// to a hundred thousand times their size are not read.
+// A small archive must not cause unbounded memory use: lines have a maximum length, and compression
+// methods with ratios of up to 100,000 are not supported.
 TEST(LongBenchZip, ZipBombsAreRejected) {
   const test::TemporaryDirectory directory;
   const fs::path zip = directory.path() / "data.zip", inside = zip / "data/qasper.jsonl";

@@ -142,7 +142,7 @@ TEST(MultiTurn, RecordsAreUsedAboutEquallyOften) {
 TEST(MultiTurn, RelevanceVariesAsInThePaper) {
   const LongBenchTask& task = task_named("narrativeqa");
   std::map<std::pair<std::size_t, std::size_t>, int> sizes;  // (turn, size of the relevance)
-  std::map<std::size_t, int> own;  // turns whose answer is partly in their own context
+  std::map<std::size_t, int> own;  // per turn: dialogues in which it contains a relevant chunk
   const auto dialogues = build_multi_turn(task, test::make_records(task, 12), {.limit = 600});
   for (const Dialogue& dialogue : dialogues) {
     const auto chunks = placed_chunks(dialogue);

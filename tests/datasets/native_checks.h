@@ -11,15 +11,16 @@
 
 namespace turnbench::test {
 
-/// The folder of real files of all collections, which is not part of the project; may be absent.
+/// The directory of the real files of all collections.  They are not part of the project and may be
+/// absent.
 std::filesystem::path shared_data();
 
-/// The dialogues of a dataset.  Expects that each has another id, names the dataset and its metric,
+/// The dialogues of a dataset.  Expects that each has its own id, names the dataset and its metric,
 /// and can be written and read back.
 std::vector<Dialogue> load_checked(const std::string& name, const std::filesystem::path& source,
                                    const BuildOptions& options = {});
 
-/// The refusal of a file with this content, which is called F in it.
+/// The error message for a file with this content; "F" replaces the file's path.
 template <typename Read>
 std::string refusal(const std::string& content, Read read) {
   const TemporaryDirectory directory;

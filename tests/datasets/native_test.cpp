@@ -1,4 +1,4 @@
-// Readers of native files: LongEval, RULER, InfiniteBench, GSM8K, LongMemEval, ShareGPT.
+// Readers of the original formats: LongEval, RULER, InfiniteBench, GSM8K, LongMemEval, ShareGPT.
 
 #include <gtest/gtest.h>
 

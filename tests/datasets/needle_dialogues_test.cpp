@@ -29,7 +29,7 @@ const NeedleTask& kind_named(std::string_view name) {
   throw runtime_error("no kind {}", name);
 }
 
-/// Options with everything that has no default.
+/// Options with a value for everything that has no default.
 BuildOptions needle_options(int turns, int length, std::size_t limit = 6, std::uint64_t seed = 3) {
   return {.turns = turns, .seed = seed, .limit = limit, .length = length};
 }
@@ -44,7 +44,7 @@ std::string text_of(const Turn& turn) {
   return out;
 }
 
-/// The first group of every match, in the order of the text.
+/// The first group of every match, in text order.
 Answers all_matches(const std::string& text, const std::string& pattern) {
   const std::regex regex(pattern);
   Answers out;
@@ -54,7 +54,7 @@ Answers all_matches(const std::string& text, const std::string& pattern) {
   return out;
 }
 
-/// What the question asks for: what stands in it between two texts.
+/// The thing that a question is about: the text between two given parts of the question.
 std::string asked(const std::string& question, const std::string& begin, const std::string& end) {
   const std::size_t from = question.find(begin) + begin.size();
   return question.substr(from, question.find(end, from) - from);
@@ -64,7 +64,7 @@ Answers codes_of(const std::string& text, const std::string& thing) {
   return all_matches(text, "The access code of the " + thing + " is (\\d+)\\.");
 }
 
-/// Solves a question from the text alone, in a way of its own.
+/// Answers a question from the text with an independent implementation.
 Answers solve(std::string_view kind, const std::string& question, const std::string& text) {
   if (kind == "needle" || kind == "multi-key-needle") {
     return codes_of(text, asked(question, "code of the ", "?"));
@@ -123,7 +123,7 @@ void check(const NeedleTask& kind, const Dialogue& dialogue, int turns) {
     EXPECT_EQ(std::multiset<std::string>(found.begin(), found.end()),
               std::multiset<std::string>(turn.references.begin(), turn.references.end()))
         << turn.question;
-    // The relevance alone is enough, and every part of it is needed.
+    // The relevant paragraphs suffice for the answer, and none of them can be removed.
     std::string relevant;
     std::set<std::size_t> places;
     for (const std::string& source : turn.relevance) {
@@ -174,7 +174,8 @@ TEST(NeedleDialogues, FillsTheLengthAskedFor) {
           for (const Turn& t : d.turns) {
             total += count_words_and_marks(t.instruction + "\n" + t.question + "\n" + text_of(t));
           }
-          // One sentence or pair a turn more would be too long; what is hidden may be long itself.
+          // One more sentence or pair per turn would exceed the length.  Needles may be long
+          // themselves.
           EXPECT_GT(total, static_cast<std::size_t>(length - 40 * turns)) << d.id;
           EXPECT_LE(total, static_cast<std::size_t>(length == 600 ? 800 : length)) << d.id;
         }
@@ -223,7 +224,7 @@ TEST(NeedleDialogues, DepthChangesNothingElse) {
 }
 
 TEST(NeedleDialogues, RelevanceVariesAsInThePaper) {
-  std::map<std::pair<std::size_t, std::size_t>, int> sizes;  // (turn, turns that it comes from)
+  std::map<std::pair<std::size_t, std::size_t>, int> sizes;  // (turn, number of relevant turns)
   for (const Dialogue& d : make(kind_named("multi-needle"), needle_options(3, 900, 600))) {
     for (std::size_t j = 0; j < 3; ++j) {
       std::set<std::string> turns;

@@ -93,14 +93,14 @@ TEST(Paragraphs, BlankLinesWithinASentenceDoNotCut) {
   EXPECT_EQ(split_context(zh + "\r\n\r\n接着。", {}).size(), 1u);
 }
 
-/// Text from sentences, some parted by line ends or blank lines; the paragraphs must begin where
-/// sentences begin.
+/// Splits a text of sentences, some of which end with line ends or blank lines.  Expects that
+/// paragraphs begin only where sentences begin.
 void check_sentences_stay_whole(bool chinese, SplitRule split) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     Random random(seed);
     const auto sentences = test::make_sentences(120, seed, chinese);
     std::string text;
-    std::set<std::size_t> ends;  // counts of characters other than space
+    std::set<std::size_t> ends;  // in characters other than white space
     std::size_t count = 0;
     for (const std::string& sentence : sentences) {
       text += sentence;

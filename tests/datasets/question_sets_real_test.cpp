@@ -1,5 +1,5 @@
-// Readers of native files: LongBench-Write, QMSum, L-Eval, MT-Bench; real records beside the
-// project.
+// Readers of the original formats of LongBench-Write, QMSum, L-Eval and MT-Bench, on real records,
+// which are not part of the project.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -94,7 +94,7 @@ TEST(RealQMSum, EveryMeetingAndQuery) {
         const Turn& turn = meetings[i].turns[general.size() + q];
         EXPECT_EQ(turn.question, specific[q]["query"]);
         EXPECT_EQ(turn.references.at(0), specific[q]["answer"]);
-        // What is relevant holds every utterance of the spans.
+        // The relevant paragraphs contain every utterance of the spans.
         std::string relevant;
         for (const Paragraph& p : meetings[i].turns[0].contexts) {
           const auto& sources = turn.relevance;

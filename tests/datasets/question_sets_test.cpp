@@ -1,4 +1,5 @@
-// Readers of native files: LongBench-Write, QMSum, L-Eval, MT-Bench, SCBench; made-up records.
+// Readers of the original formats of LongBench-Write, QMSum, L-Eval, MT-Bench and SCBench, on
+// synthetic records.
 
 #include <fmt/format.h>
 
@@ -21,7 +22,7 @@ using test::load_checked;
 using test::refusal;
 using Texts = std::vector<std::string>;
 
-/// A change to a good record, and the refusal of the changed one behind file and line.
+/// A change to a valid record, and the resulting error message without file and line.
 struct Damage {
   std::function<void(Json&)> change;
   std::string expected;
@@ -37,8 +38,8 @@ Damage with(const char* pointer, const Json& value, const std::string& expected)
           fmt::format("{}: found {}", pointer, expected)};
 }
 
-/// Expects that a file of a good record is read, and that a damaged one in its second line is
-/// refused.
+/// Expects that a file with a valid record is read, and that one with a damaged record in the
+/// second line is refused.
 void check_refusals(const Json& good, const std::function<void(const fs::path&)>& read,
                     const std::vector<Damage>& damages) {
   EXPECT_EQ(refusal(good.dump(), read), "no error");

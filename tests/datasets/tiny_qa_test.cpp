@@ -14,8 +14,8 @@ namespace {
 
 constexpr TinyTask kTasks[] = {TinyTask::kFact, TinyTask::kHop, TinyTask::kLabel, TinyTask::kList};
 
-/// Everything that a dialogue states up to a turn: "the color of alice" -> value and turn.  Read
-/// from the text alone; a key that is stated twice fails the test.
+/// All facts that a dialogue states up to a turn, parsed from its text: "the color of alice" ->
+/// value and turn.  A key that is stated twice fails the test.
 struct Stated {
   std::map<std::string, std::string> values;
   std::map<std::string, int> turns;
@@ -31,7 +31,7 @@ struct Stated {
         }
         const std::string key = sentence.substr(0, is), value = sentence.substr(is + 4);
         const auto [at, is_new] = values.emplace(key, value);
-        // The same example of a label may come again; it says the same.
+        // An example of a label may be repeated, but with the same value.
         EXPECT_TRUE(is_new || (key.starts_with("the label of ") && at->second == value)) << key;
         turns.emplace(key, index);
       }
@@ -44,7 +44,7 @@ std::string between(const std::string& text, const std::string& begin, const std
   return text.substr(from, text.find(end, from) - from);
 }
 
-/// The keys whose values answer a question, found in what is stated.
+/// The keys of the stated values that answer a question.
 std::vector<std::string> keys_of(TinyTask task, const std::string& question, const Stated& stated) {
   switch (task) {
     case TinyTask::kFact:

@@ -27,7 +27,7 @@ std::vector<Dialogue> make(WordListTask task, const BuildOptions& options) {
   return make_word_lists(task, std::string(name_of(task)), options);
 }
 
-/// The words of every list, in order, put together from the text of the turns up to one.
+/// The words of every list in order, collected from the turns so far.
 using Lists = std::map<std::string, std::vector<std::string>>;
 
 void read(const Turn& turn, Lists& lists) {
@@ -43,7 +43,7 @@ void read(const Turn& turn, Lists& lists) {
   }
 }
 
-/// The `count` words that occur most often, each more often than any other.
+/// The `count` most frequent words.  Expects that each is more frequent than any other word.
 std::set<std::string> most_frequent(const std::vector<std::string>& words, std::size_t count) {
   std::map<std::string, int> occurs;
   for (const std::string& word : words) {
@@ -58,7 +58,7 @@ std::set<std::string> most_frequent(const std::vector<std::string>& words, std::
   return out;
 }
 
-/// Takes the numbers from "1. quiet-river 2. ..." and expects them to count up.
+/// Removes the numbers of "1. quiet-river 2. ..." and expects them to be consecutive.
 std::vector<std::string> without_numbers(const std::vector<std::string>& words) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
@@ -101,7 +101,8 @@ TEST(WordLists, CountingTheTextAnswersEveryQuestion) {
               EXPECT_TRUE(source.starts_with(fmt::format("list-{}#", static_cast<char>('A' + j))));
             }
           }
-          // Headings are extra, and rare words below one occurrence are left out.
+          // The length does not include headings, and words with less than one occurrence are
+          // omitted.
           EXPECT_LE(total, static_cast<std::size_t>((length + 12 * turns) * turns));
           EXPECT_GE(total, static_cast<std::size_t>(length * turns) * 8 / 10);
         }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The manifests below experiments/, with their cells as names.
+// The manifests in experiments/ and the names of their cells.
 
 #include <filesystem>
 #include <functional>
@@ -13,23 +13,23 @@
 
 namespace turnbench::test {
 
-/// Paths below experiments/ of all papers' manifests, e.g. loopserve/table4.json, sorted.
+/// Paths below experiments/ of the manifests of all papers, e.g. loopserve/table4.json; sorted.
 std::vector<std::string> paper_manifests();
 
-/// The same of the experiments on the real model, smollm2/.
+/// Paths below experiments/ of the manifests in smollm2/, the experiments on a real model; sorted.
 std::vector<std::string> smollm2_manifests();
 
-/// One of them all.
+/// Loads the manifest with such a path.
 Manifest load_experiment(const std::string& name);
 
-/// The published numbers that a manifest names; none if it names none.
+/// The published numbers of a manifest; empty if it has none.
 std::vector<PublishedNumber> published_of(const Manifest& manifest);
 
-/// A cell of a table, by each metric that the tables show: dimension -> value.
+/// A cell of a table, with a metric that the tables show: dimension -> value.
 using NamedCell = std::map<std::string, std::string>;
 std::vector<NamedCell> named_cells(const Manifest& manifest);
 
-/// Whether a published number names nothing that the cell contradicts.
+/// True if no dimension of a published number contradicts the cell.
 bool agrees(const PublishedNumber& row, const NamedCell& cell);
 
 }  // namespace turnbench::test

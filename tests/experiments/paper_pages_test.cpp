@@ -1,4 +1,5 @@
-// The pages of the papers, experiments/PAPER/README.md: theirs, ours and the differences.
+// Tests of the papers' pages, experiments/PAPER/README.md: the paper's setup, ours and the
+// differences.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ std::string page_of(const std::string& paper) {
   return read_file(kExperiments / paper / "README.md");
 }
 
-/// The rows of the page's tables of three columns, without their heads.
+/// The body rows of the page's three-column tables.
 std::vector<std::vector<std::string>> rows_of(const std::string& page) {
   std::vector<std::vector<std::string>> out;
   bool inside = false;
@@ -39,7 +40,7 @@ std::vector<std::vector<std::string>> rows_of(const std::string& page) {
   return out;
 }
 
-/// Numbers of tables and figures that a text names: "Tables 1 and 2", "Figures 8 to 10".
+/// Numbers of tables or figures that a text mentions: "Tables 1 and 2", "Figures 8 to 10".
 std::set<int> named(const std::string& text, const std::string& what) {
   static const std::map<std::string, int> roman = {{"I", 1}, {"II", 2}, {"III", 3}, {"IV", 4}};
   const auto number = [](const std::string& word) {
@@ -64,7 +65,7 @@ std::set<int> named(const std::string& text, const std::string& what) {
 
 struct Paper {
   const char* folder;
-  int tables, figures;  ///< that it has
+  int tables, figures;  ///< number of tables and of figures in the paper
 };
 void PrintTo(const Paper& paper, std::ostream* out) {
   *out << paper.folder;

@@ -1,5 +1,5 @@
-// Tables that no single manifest shows as they are printed: all numbers there, in range, and in
-// agreement with each other as far as the papers are.
+// Printed tables that no single manifest reproduces.  Tests that all numbers are present, in range,
+// and consistent as far as the papers are.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 namespace turnbench::test {
 namespace {
 
-/// The numbers of some files below experiments/.
+/// The published numbers of one or more files below experiments/.
 class PrintedTable {
  public:
   template <typename... Files>
@@ -30,7 +30,8 @@ class PrintedTable {
   std::size_t size() const { return rows_.size(); }
   const std::vector<PublishedNumber>& rows() const { return rows_; }
 
-  /// The one row with these values of its dimensions; "mean" stands for what is averaged.
+  /// The only row with these values of its dimensions; the value "mean" matches averaged
+  /// dimensions.
   const PublishedNumber& row(const std::map<std::string, std::string>& cell) const {
     const PublishedNumber* out = nullptr;
     for (const PublishedNumber& row : rows_) {
@@ -81,7 +82,7 @@ TEST(PrintedTables, RoundAttentionTable1) {
   }
   EXPECT_EQ(table.value({{"dataset", "mini"}, {"method", "Fixed"}, {"metric", kScore}}), 73.3);
   EXPECT_EQ(table.value({{"dataset", "medium"}, {"method", "Adaptive"}, {"metric", kScore}}), 74.8);
-  // The text: 88% fewer tokens in the longest class.
+  // In the paper's text: 88% fewer tokens in the longest class.
   const double all = table.value({{"dataset", "large"}, {"method", "Flash"}, {"metric", kTokens}}),
                few = table.value({{"dataset", "large"}, {"method", "top-k"}, {"metric", kTokens}});
   EXPECT_NEAR(1 - few / all, 0.88, 0.005);
@@ -111,8 +112,8 @@ TEST(PrintedTables, RoundAttentionTable2) {
             34.7);
 }
 
-/// Checks that a column of accuracies counts right answers among so many questions of each type,
-/// and that `accuracy` is that of all.
+/// Expects that each accuracy in a column is a whole number of correct answers to the given number
+/// of questions of its type, and that `accuracy` is that of all questions.
 void expect_counts(const PrintedTable& table, std::map<std::string, std::string> cell,
                    const std::map<std::string, int>& questions, double accuracy) {
   int right = 0, all = 0;
@@ -169,7 +170,8 @@ TEST(PrintedTables, RoundAttentionTable5) {
   EXPECT_EQ(table.value({{"model", "qwen2.5-0.5b-instruct"}}), 11);
 }
 
-// The printed factors are over the slowest of a row, cut off; one does not follow (6.02).
+// The printed factors are relative to the slowest entry of a row and truncated.  One factor (6.02)
+// does not follow from the numbers.
 TEST(PrintedTables, SpeContextTable3) {
   const PrintedTable table("specontext/table3.csv");
   EXPECT_EQ(table.size(), 18u + 14);
@@ -194,7 +196,7 @@ TEST(PrintedTables, SpeContextTable3) {
     deviating += std::abs(row.value / slowest.at(workload(row)) - factor) > 0.0101;
   }
   EXPECT_EQ(deviating, 1);
-  // The text: up to 2.20 times FlashInfer.
+  // In the paper's text: up to 2.20 times FlashInfer.
   const auto rate = [&](const char* method) {
     return table.value(
         {{"model", "deepseek-r1-distill-llama-8b"}, {"dataset", "[2k; 32k]"}, {"method", method}});
@@ -202,7 +204,7 @@ TEST(PrintedTables, SpeContextTable3) {
   EXPECT_NEAR(rate("Ours") / rate("Full Attn(FlashInfer)"), 2.20, 0.0051);
 }
 
-// Averages are those of their dimensions, but for three.
+// All averages follow from their dimensions, with three exceptions.
 TEST(PrintedTables, SpeContextTable4) {
   const PrintedTable table("specontext/table4.csv", "specontext/table4-ours.csv");
   const std::string judge = "judge:longbench-write";
@@ -228,7 +230,7 @@ TEST(PrintedTables, SpeContextTable4) {
         EXPECT_GE(score, 20) << model << label;
         EXPECT_LE(score, 100) << model << label;
         sum += score;
-        // The baselines select nothing of so short a prompt: one score at every budget.
+        // On such short prompts the baselines select nothing, so all budgets have the same score.
         if (!label.starts_with("Full") && !label.starts_with("Ours")) {
           EXPECT_EQ(score, value(judge + dimension, label.substr(0, label.find(' ')) + " 1024"));
         }

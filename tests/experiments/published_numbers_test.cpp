@@ -1,4 +1,5 @@
-// The numbers beside the papers' manifests: all there, each with a place, and typed right.
+// Tests of the papers' numbers next to the manifests: all are present, belong to a cell, and agree
+// with each other.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,7 +26,8 @@ std::string text_of(const NamedCell& cell) {
   return join(values, ", ");
 }
 
-/// The number of a cell in which every dimension of `cell` is named; a mean where one is "mean".
+/// The number of a cell with these values of its dimensions; the value "mean" matches averaged
+/// dimensions.
 std::optional<double> number(const std::vector<PublishedNumber>& rows, const NamedCell& cell) {
   std::optional<double> out;
   for (const PublishedNumber& row : rows) {
@@ -50,7 +52,7 @@ std::vector<PublishedNumber> numbers(const std::string& manifest) {
   return published_of(load_experiment(manifest));
 }
 
-// A number without a cell would be printed nowhere; two numbers for one cell contradict each other.
+// A number without a cell would never be shown, and two numbers for one cell contradict each other.
 TEST(PublishedNumbers, EveryNumberHasACell) {
   std::set<std::string> files;
   for (const std::string& name : paper_manifests()) {
@@ -76,8 +78,8 @@ TEST(PublishedNumbers, EveryNumberHasACell) {
       EXPECT_EQ(used, static_cast<std::ptrdiff_t>(rows.size())) << name;
     }
   }
-  // Each file of numbers belongs to some manifest, but for those of commands (turnbench method
-  // round watershed, bench throughput) and of a method whose retrieval head is not here.
+  // Each file of numbers belongs to a manifest.  Exceptions: numbers of commands (turnbench method
+  // round watershed, bench throughput), and of a method whose retrieval head is not available.
   for (const char* other :
        {"round-attention/table5.csv", "specontext/table3.csv", "specontext/table4-ours.csv"})
     files.insert(std::string(TURNBENCH_SOURCE_DIR "/experiments/") + other);
@@ -90,7 +92,7 @@ TEST(PublishedNumbers, EveryNumberHasACell) {
   }
 }
 
-// Tables that the papers print in full have a number for every cell, under every reading.
+// Tables that are printed completely have a number for every cell, in every reading.
 TEST(PublishedNumbers, CompleteTablesHaveAllNumbers) {
   for (const char* name :
        {"loopserve/table4.json", "loopserve/table4-readings.json", "loopserve/table4-history.json",
@@ -115,7 +117,7 @@ TEST(PublishedNumbers, CompleteTablesHaveAllNumbers) {
   EXPECT_EQ(numbers("pqcache/table6.json").size(), 3u * 15);
 }
 
-// Tables of averages have one for every model and method.
+// Tables of averages have an average for every model and method.
 TEST(PublishedNumbers, CompleteTablesOfAveragesHaveAllNumbers) {
   for (const char* name :
        {"sablock/table1.json", "sablock/table1-readings.json", "sablock/table2.json",
@@ -136,7 +138,7 @@ TEST(PublishedNumbers, CompleteTablesOfAveragesHaveAllNumbers) {
   EXPECT_EQ(numbers("sablock/table1.json").size(), 10u * 5);
 }
 
-// Figures without numbers of their own show Table 4's.
+// Figures without printed numbers use those of Table 4.
 TEST(PublishedNumbers, LoopServeFiguresUseNumbersOfTable4) {
   const std::vector<PublishedNumber> table = numbers("loopserve/table4.json");
   std::size_t count = 0;
@@ -207,7 +209,7 @@ TEST(PublishedNumbers, SaBlockTable2) {
   }
 }
 
-// The printed averages are those of the printed numbers, but for six rows of the paper.
+// The printed averages equal those of the printed numbers, except for six rows of the paper.
 TEST(PublishedNumbers, SaBlockTable2Averages) {
   const Manifest manifest = load_experiment("sablock/table2.json");
   const std::vector<PublishedNumber> rows = published_of(manifest);
@@ -234,7 +236,7 @@ TEST(PublishedNumbers, SaBlockTable2Averages) {
                            kLlama + " pyramidkv:budget=2048", kMistral + " sablock:budget=2048"}));
 }
 
-// The paper names the best block size of every budget.
+// The paper states the best block size for every budget.
 TEST(PublishedNumbers, SaBlockTable1) {
   const std::vector<PublishedNumber> rows = numbers("sablock/table1.json");
   const std::pair<int, int> best[] = {{16, 1},  {32, 3},  {64, 5},   {96, 7},   {128, 9},
@@ -273,7 +275,7 @@ TEST(PublishedNumbers, SaBlockAblations) {
   }
 }
 
-// The figures' methods are those of Table II at other budgets.
+// The methods of the figures are those of Table II with other budgets.
 TEST(PaperManifests, SaBlockFiguresRunTheMethodsOfTable2) {
   const auto without_budget = [](const Method& method) {
     return std::regex_replace(method.canonical(), std::regex("budget=[0-9.]+"), "budget=B");
@@ -352,7 +354,7 @@ TEST(PublishedNumbers, PqCacheFigures) {
   EXPECT_EQ(hits[0].dimensions.at("metric"), std::vector<std::string>{"hit_rate"});
 }
 
-// All printed averages are those of the printed numbers.
+// All printed averages equal those of the printed numbers.
 TEST(PublishedNumbers, PqCacheAverages) {
   for (const char* name : {"pqcache/table2.json", "pqcache/table3.json", "pqcache/table4.json",
                            "pqcache/table5.json", "pqcache/table6.json"}) {
@@ -374,7 +376,7 @@ TEST(PublishedNumbers, PqCacheAverages) {
   }
 }
 
-// How much better than the best baseline PQCache is follows from the averages as the text has it.
+// The stated improvements of PQCache over the best baseline follow from the averages.
 TEST(PublishedNumbers, PqCacheImprovements) {
   const struct {
     const char* manifest;
@@ -396,7 +398,7 @@ TEST(PublishedNumbers, PqCacheImprovements) {
   }
 }
 
-// Table 5's first two columns are Table 4's.
+// The first two columns of Table 5 repeat numbers of Table 4.
 TEST(PublishedNumbers, PqCacheTable5RepeatsTable4) {
   const auto table4 = numbers("pqcache/table4.json"), table5 = numbers("pqcache/table5.json");
   for (const char* method : {"full", "pqcache:budget=1/5,m=4,b=8"}) {
@@ -407,7 +409,7 @@ TEST(PublishedNumbers, PqCacheTable5RepeatsTable4) {
   }
 }
 
-// What other readings of Table 2 change, they change of its methods.
+// Other readings of Table 2 concern its methods only.
 TEST(PaperManifests, PqCacheReadingsAreOfTheMethodsOfTable2) {
   std::set<std::string> methods, read_otherwise;
   for (const Method& method : load_experiment("pqcache/table2.json").methods)

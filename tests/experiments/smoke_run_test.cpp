@@ -1,4 +1,5 @@
-// Every paper's manifest, those of the real model and some of tiny's from end to end, on stand-ins.
+// Smoke runs, from plan to report, of the manifests of every paper, of the real model and of some
+// manifests of tiny.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@ constexpr const char* kWarning = "Smoke run on stand-ins";
 
 class SmokeRun : public testing::TestWithParam<std::string> {
  protected:
-  /// Runs a manifest and checks that every cell is stored and nothing failed.
+  /// Runs a manifest.  Checks that every cell is stored and nothing failed.
   void run(const std::string& name, const Arguments& more) {
     const Manifest manifest = load_experiment(name);
     Arguments arguments = {
@@ -84,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Tiny, SmokeRun,
                                          "quickstart-selection-recall.json", "side-by-side.json"),
                          parameter_name);
 
-// What is a share in earnest, of prompts that are longer than any window, is one here.
+// Real prompts are longer than any window, those of smoke runs are not.  Methods must accept shares
+// of either.
 TEST(SmokeRunOfShares, RunsEveryMethod) {
   const TemporaryDirectory directory;
   Json manifest = {{"name", "shares"},
@@ -113,7 +115,7 @@ TEST(SmokeRunOfShares, RunsEveryMethod) {
 
 class SmokeRunOnRecords : public SmokeRun {};
 
-// Where files are given, their first records take the place of the stand-ins.
+// If the files of a dataset are given, a smoke run uses their first records instead of stand-ins.
 TEST_P(SmokeRunOnRecords, StoresEveryCell) {
   const std::string records = TURNBENCH_SOURCE_DIR "/../shared/data/longbench";
   if (!std::filesystem::exists(records)) GTEST_SKIP() << "no records of LongBench in " << records;

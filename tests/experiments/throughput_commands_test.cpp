@@ -1,5 +1,5 @@
-// The commands of experiments/specontext/README.md that measure throughput: their methods are
-// known, and they run the systems as the paper does.
+// The throughput commands of experiments/specontext/README.md.  Tests that their methods exist and
+// that they run the systems as in the paper.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::string replaced(const std::string& text, const char* pattern, const char* b
   return std::regex_replace(text, std::regex(pattern), by);
 }
 
-/// What stands for a directory, and for the requests of a batch.
+/// Replaces the placeholders of a directory and of the requests of a batch.
 std::string filled_in(const std::string& spec) {
   return replaced(replaced(spec, "head=DIR", "head=random"), "requests=(\\$R|R)", "requests=4");
 }
@@ -37,7 +37,7 @@ std::vector<std::string> matches(const std::string& text, const char* pattern) {
   return out;
 }
 
-/// Each on one line.
+/// The commands of the page, each on one line.
 std::vector<std::string> commands() {
   std::vector<std::string> out;
   for (const std::string& line : split(replaced(readme(), "\\\\\n +", ""), "\n")) {
@@ -60,8 +60,8 @@ TEST(ThroughputCommands, NameMethodsAndSettingsThatExist) {
   for (const std::string& spec : steps) EXPECT_NO_THROW(Method::parse(filled_in(spec))) << spec;
 }
 
-// Sections 7.1 to 7.5: the whole system with adaptive placement (C3), 2,048 tokens, baselines that
-// keep all that is generated, ShadowKV's offloading code.
+// Sections 7.1 to 7.5: the whole system with adaptive placement (C3), budgets of 2,048 tokens,
+// baselines that keep all generated tokens, ShadowKV's offloading code.
 TEST(ThroughputCommands, RunTheSystemsOfThePaper) {
   ASSERT_EQ(commands().size(), 3u) << "table 3, figures 10(a) and 10(b)";
   for (const std::string& command : commands()) {

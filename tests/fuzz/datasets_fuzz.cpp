@@ -1,5 +1,5 @@
-// Every reader of dialogues.  The first line names a dataset that reads files, "dialogues" (the
-// project's own format) or "prompts" (dataset2prompt.json); the rest is the file.
+// Fuzzes every reader of dialogues.  The first line names a dataset that is read from files,
+// "dialogues" (the project's own format) or "prompts" (dataset2prompt.json); the rest is the file.
 #include "common/file.h"
 #include "datasets/catalog.h"
 #include "datasets/dialogue_io.h"
@@ -9,8 +9,8 @@
 namespace turnbench::fuzz {
 namespace {
 
-/// What is read can be written in the project's own format and read again, and has a question slot
-/// within its paragraphs at every position.
+/// A dialogue that was read can be written in the project's own format and read again, and at every
+/// position its question slot is within its paragraphs.
 void check(const Dialogue& dialogue, const std::filesystem::path& scratch) {
   const std::string line = to_json_line(dialogue);
   write_file(scratch, line);
@@ -22,7 +22,7 @@ void check(const Dialogue& dialogue, const std::filesystem::path& scratch) {
   }
 }
 
-/// Where examples are read, the questions are read from a file beside them.
+/// If the file has examples, the questions are read from a second file in the same directory.
 struct DatasetFiles : InputFile {
   DatasetFiles() : InputFile("dataset2prompt.json") {
     write_file(beside("test.jsonl"), R"({"question": "1 + 1?", "answer": "#### 2"})");

@@ -1,6 +1,6 @@
-// Runs a fuzzer without libFuzzer: PROGRAM CORPUS SECONDS runs every file of the folder, then
-// mutations of them, which are the same in every run.  The input at work stands in a file that is
-// left behind when the program ends early; PROGRAM FILE 0 runs it again.
+// Runs a fuzzer without libFuzzer.  PROGRAM CORPUS SECONDS runs every file of the folder and then
+// mutations of these files; they are the same in every run.  The current input is stored in a file,
+// which remains if the program crashes.  PROGRAM FILE 0 runs it again.
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What makes a difference to some reader.
+/// Strings that have a meaning for some reader.
 const std::vector<std::string>& tokens() {
   static const std::vector<std::string> all = split(
       "{ } [ ] {} [] \" \"\" \"a\" : , \\ \\u \\ud8 null true - -1 0 9 0.5 1e999 "
@@ -26,7 +26,8 @@ const std::vector<std::string>& tokens() {
   return all;
 }
 
-/// Up to four changes: a byte, a token, a part left out, doubled or taken from another input.
+/// Applies up to four changes: a new byte, an inserted token, a part removed, repeated or taken
+/// from another input.
 std::string mutated(std::string text, const std::string& other, Random& random) {
   for (std::uint64_t n = 1 + random.below(4); n > 0; --n) {
     const std::size_t at = random.below(text.size() + 1);
@@ -57,7 +58,7 @@ void run(const std::string& input, const fs::path& at_work) {
 }
 
 void run_all(const fs::path& corpus, double seconds) {
-  std::map<fs::path, std::string> files;  // sorted, so that the mutations are the same everywhere
+  std::map<fs::path, std::string> files;  // sorted, so that runs have the same mutations
   if (fs::is_regular_file(corpus)) files[corpus] = read_file(corpus);
   if (fs::is_directory(corpus)) {
     for (const auto& entry : fs::directory_iterator(corpus)) {

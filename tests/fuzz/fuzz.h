@@ -21,22 +21,21 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// The text up to the first line end, which is removed from `input` with it.
+/// The first line of `input`, which is removed together with its line end.
 inline std::string_view take_line(std::string_view& input) {
   const std::string_view line = input.substr(0, input.find('\n'));
   input.remove_prefix(std::min(line.size() + 1, input.size()));
   return line;
 }
 
-/// Ends the program with a finding unless `holds`.
+/// If `holds` is false, prints the finding and aborts.
 inline void require(bool holds, std::string_view finding) {
   if (holds) return;
   fmt::print(stderr, "finding: {}\n", finding);
   std::abort();
 }
 
-/// Calls `read`, which may refuse its input in one line for the user; any other exception is a
-/// finding.
+/// Calls `read`.  It may refuse its input with a one-line error; any other exception is a finding.
 template <typename Read>
 void expect_value_or_refusal(const Read& read) {
   try {
@@ -45,17 +44,17 @@ void expect_value_or_refusal(const Read& read) {
     const std::string_view message = error.what();
     require(error.kind() == ErrorKind::kInput, message);
     require(is_valid_utf8(message) && message.find('\n') == std::string_view::npos, message);
-    require(message.size() < 4000, message);  // the longest lists all datasets
+    require(message.size() < 4000, message);  // the longest message lists all datasets
   }
 }
 
-/// Where small files are written and read fastest: in memory, if the system offers that.
+/// The directory in which small files are fastest: in memory if the system has one there.
 inline std::filesystem::path memory_directory() {
   const std::filesystem::path shared = "/dev/shm";
   return std::filesystem::exists(shared) ? shared : std::filesystem::temp_directory_path();
 }
 
-/// A file of this process, in a folder of its own that is removed at the end.
+/// A file in a directory of this process, which is removed at the end.
 class InputFile {
  public:
   explicit InputFile(std::string_view name)

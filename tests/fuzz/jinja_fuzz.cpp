@@ -1,4 +1,4 @@
-// Chat templates.  The first line is a JSON object of variables, the rest the template.
+// Fuzzes chat templates.  The first line is a JSON object of variables; the rest is the template.
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/fuzz.h"
@@ -7,7 +7,7 @@
 namespace turnbench::fuzz {
 namespace {
 
-/// Every piece is a copy of the string that it names.
+/// Expects that every piece is a copy of the string that it refers to.
 void check(const jinja::Rendering& traced, const OrderedJson& variables) {
   std::size_t end = 0;
   for (const jinja::Piece& piece : traced.pieces) {

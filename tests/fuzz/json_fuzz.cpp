@@ -1,5 +1,5 @@
-// The JSON parser against another: what it accepts has the same value there, and what it refuses
-// is refused there too or has a repeated key or deep nesting.
+// Compares the JSON parser with nlohmann's.  Accepted texts have the same value.  Refused texts are
+// refused by both, or have repeated keys, deep nesting or a NUL.
 #include <nlohmann/json.hpp>
 
 #include "common/json.h"
@@ -11,13 +11,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto other = [&] { return Json::parse(text, nullptr, /*allow_exceptions=*/false); };
   try {
     const Json json = parse_json(text, "f");
-    // The types of numbers count as well.
+    // Numbers must also have the same types.
     fuzz::require(json == other() && json.dump() == other().dump(), "the values differ");
   } catch (const Error& error) {
     const std::string_view message = error.what();
     const bool stricter = message.find(" twice in one object") != std::string_view::npos ||
                           message.find(" nesting deeper than ") != std::string_view::npos ||
-                          // The other one takes a NUL for the end of the text.
+                          // nlohmann's parser ends at a NUL.
                           text.find('\0') != std::string_view::npos;
     fuzz::require(stricter || other().is_discarded(), message);
   }

@@ -47,13 +47,13 @@ const Values& odd_values() {
   return values;
 }
 
-/// Mostly one of the values that a key may have; `bad` ones are of its type, but no such.
+/// Usually a valid value of a key; `bad` values have the right type but are invalid.
 OrderedJson value(Draw& draw, const Values& good, const Values& bad = odd_values()) {
   if (!draw.wrong(12)) return draw.of(good);
   return draw.of(draw.below(2) == 0 ? bad : odd_values());
 }
 
-/// A value, or a list of some of them.
+/// A value or a list of values.
 OrderedJson one_or_more(Draw& draw, const Values& good, const Values& bad = odd_values()) {
   if (draw.below(2) == 0) return value(draw, good, bad);
   OrderedJson out = OrderedJson::array();
@@ -64,7 +64,7 @@ OrderedJson one_or_more(Draw& draw, const Values& good, const Values& bad = odd_
   return out;
 }
 
-/// A parameter's value: near its bounds, its fallback, one of its words.
+/// A value of a parameter: near its bounds, its default, or one of its choices.
 OrderedJson parameter(Draw& draw, const ParameterInfo& info) {
   using Kind = ParameterInfo::Kind;
   if (!info.fallback.empty() && draw.rarely(4)) return info.fallback;
@@ -100,7 +100,7 @@ OrderedJson parameter(Draw& draw, const ParameterInfo& info) {
   return nullptr;
 }
 
-/// {"name": ..., some of its parameters}.
+/// {"name": ...} with some of the parameters.
 template <typename Info>
 OrderedJson part(Draw& draw, const std::vector<Info>& registry) {
   const Info& info = draw.of(registry);
@@ -118,7 +118,7 @@ OrderedJson part(Draw& draw, const std::vector<Info>& registry) {
   return out;
 }
 
-/// The same as a command line writes it.
+/// The same method or probe in the syntax of the command line.
 std::string spec_of(const OrderedJson& part) {
   std::string out = part["name"], separator = ":";
   for (const auto& [key, given] : part.items()) {
@@ -201,7 +201,7 @@ OrderedJson dataset(Draw& draw, std::size_t index) {
     if (key == "name") out[key] = value(draw, {d.name});
     if (key == "label") out[key] = fmt::format("set {}", draw.wrong(8) ? 0 : index);
     if (key == "limit") out[key] = value(draw, {1, 2, 3});
-    // Mostly short: a run takes its time for every token.
+    // Mostly short, because the time of a run grows with the number of tokens.
     if (key == "length" && d.has_length) {
       const int least = d.min_turn_length * std::max(3, d.turns);
       out[key] = value(draw, {least, least + 10, 2200}, {1, 90, -1});
@@ -215,7 +215,7 @@ OrderedJson dataset(Draw& draw, std::size_t index) {
     if (key == "turns") out[key] = value(draw, {d.turns == 1 ? 1 : 2, 0}, {3, 16, 17});
     if (key == "depth" && (d.has_depth || draw.wrong(2)))
       out[key] = value(draw, {50, 0, 100, 33.3}, {101});
-    const bool other = draw.wrong(2);  // what most sets do not take
+    const bool other = draw.wrong(2);  // for keys that most datasets refuse
     if (key == "source" && other) out[key] = value(draw, {"/no/such", "published.csv", ""});
     if (key == "fields" && other)
       out[key] = OrderedJson{{value(draw, {"question", "nothing"}).dump(), value(draw, {"q"})}};
@@ -237,7 +237,7 @@ OrderedJson table(Draw& draw, const OrderedJson& methods, bool is_alone, bool ha
     if (m.is_object() && m.contains("label")) labels.push_back(m["label"]);
   }
   if (labels.empty()) labels.push_back("");
-  // A dimension stands in rows or in columns.
+  // A dimension is used in rows or in columns.
   const std::size_t cut = 1 + draw.below(dimensions.size() - 1);
   const Values rows(dimensions.begin(), dimensions.begin() + static_cast<std::ptrdiff_t>(cut)),
       columns(dimensions.begin() + static_cast<std::ptrdiff_t>(cut), dimensions.end());
@@ -279,7 +279,7 @@ const std::vector<std::string>& drawn_keys(std::string_view where) {
 OrderedJson draw_manifest(Draw& draw, const std::string& published) {
   OrderedJson out;
   for (const std::string& key : drawn_keys("")) {
-    // What must be there is left out seldom, everything else often.
+    // Required keys are rarely omitted, others often.
     if (key == "name") out[key] = value(draw, {"m", "a.b_c-D1"}, {"a b", "\u00E4", ""});
     if (key == "models") {
       out[key] = OrderedJson::array({model(draw, 0)});

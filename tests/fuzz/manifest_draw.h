@@ -10,8 +10,8 @@
 
 namespace turnbench::fuzz {
 
-/// Choices, a byte each; those that the input does not say are the first ones.  The first byte says
-/// whether there is anything wrong at all: otherwise little would come as far as a run.
+/// Choices that are read from the input, one byte each; after its end, the first choice.  The first
+/// byte determines whether invalid values are possible: otherwise few inputs would reach a run.
 class Draw {
  public:
   explicit Draw(std::string_view bytes) : bytes_(bytes) { has_wrong_ = below(4) == 3; }
@@ -21,9 +21,9 @@ class Draw {
     const auto byte = static_cast<unsigned char>(bytes_[at_++]);
     return byte % n;
   }
-  /// Seldom true, never where the input has ended: once in `n` bytes.
+  /// True for one in `n` bytes, never after the end of the input.
   bool rarely(std::size_t n) { return below(n) == n - 1; }
-  /// The same, for what is not to be accepted.
+  /// Like `rarely`, for values that are invalid.
   bool wrong(std::size_t n) { return has_wrong_ && rarely(n); }
   template <typename List>
   const auto& of(const List& list) {
@@ -36,12 +36,13 @@ class Draw {
   bool has_wrong_ = false;
 };
 
-/// A manifest of every key that there is, most values as they should be: the bytes of an input
-/// decide.  Names of methods, probes, datasets, metrics and parameters are the registries'.
-/// `published`, a file beside it, is the one that exists.
+/// A manifest whose keys and values are chosen by the input.  All keys can occur; most values are
+/// valid.  Names of methods, probes, datasets, metrics and parameters come from the registries.
+/// `published` is the only existing file of published numbers.
 OrderedJson draw_manifest(Draw& draw, const std::string& published);
 
-/// The keys that `draw_manifest` writes, by where they stand: "", "models", "datasets" or "tables".
+/// The keys that `draw_manifest` can write in an object: "" (the manifest), "models", "datasets" or
+/// "tables".
 const std::vector<std::string>& drawn_keys(std::string_view where);
 
 }  // namespace turnbench::fuzz

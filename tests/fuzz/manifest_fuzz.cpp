@@ -1,6 +1,6 @@
-// Manifests through what `plan` and `run --smoke` do with them.  The bytes of an input choose what
-// a manifest says (manifest_draw.h); it is refused in one line, or planned, run and reported.  That
-// of a finding is left behind as manifest.json in turnbench_fuzz_PID.
+// Fuzzes `plan` and `run --smoke`.  The input determines a manifest (manifest_draw.h), which is
+// refused with a one-line error, or planned, run and reported.  After a finding, the manifest
+// remains as manifest.json in turnbench_fuzz_PID.
 #include "harness/experiment/manifest.h"
 
 #include "common/file.h"
@@ -15,9 +15,9 @@
 namespace turnbench::fuzz {
 namespace {
 
-constexpr std::size_t kMostCells = 12;  // of a manifest that is run: each takes its time
+constexpr std::size_t kMostCells = 12;  // of a manifest that is run, to limit its time
 
-/// What a reader says of an object that has nothing but an unknown key: it lists the known ones.
+/// The error for an object whose only key is unknown; it lists the known keys.
 std::string known_keys(const std::string& where) {
   OrderedJson unknown = {{"qqqqqqqqqqqqqqqq", 1}}, manifest = unknown;
   if (!where.empty()) {
@@ -33,7 +33,7 @@ std::string known_keys(const std::string& where) {
   return "";
 }
 
-/// Every key that a manifest may have is drawn.
+/// Requires that `draw_manifest` can write every key that the reader knows.
 void require_every_key() {
   for (const std::string where : {"", "models", "datasets", "tables"}) {
     const std::string message = known_keys(where), list = "expected one of: ";
@@ -46,7 +46,7 @@ void require_every_key() {
   }
 }
 
-/// Files of one input: the manifest, published numbers beside it, a store.
+/// Files of one input: the manifest, published numbers next to it, a store.
 struct Files : InputFile {
   Files() : InputFile("manifest.json") {
     write_file(beside("published.csv"),
@@ -60,7 +60,7 @@ struct Files : InputFile {
   }
 };
 
-/// As `plan` does.
+/// Plans a manifest as `plan` does.
 void plan(const Manifest& manifest) {
   const Plan plan = make_plan(resolve_experiment(manifest, {}, 1));
   PlannedLengths lengths(plan);
@@ -70,7 +70,7 @@ void plan(const Manifest& manifest) {
   require(cost.memory.size() == plan.experiment.models.size(), "memory of other models");
 }
 
-/// Nothing may be left over, and what fails says why as a refusal does.
+/// Requires that no unit is left, and that every failure has a one-line reason.
 void require_all_done(const Plan& plan, const RunSummary& summary, const Results& results) {
   require(!summary.stopped && summary.progress.units_done == plan.unit_count(), "units left over");
   for (const Store::Failure& failure : results.failures()) {
@@ -80,7 +80,7 @@ void require_all_done(const Plan& plan, const RunSummary& summary, const Results
   }
 }
 
-/// As `run --smoke` does.
+/// Runs a manifest as `run --smoke` does.
 void run(const Manifest& manifest, const std::filesystem::path& db) {
   Plan plan = make_plan(resolve_experiment(manifest, {}, 1));
   if (plan.cells.size() > kMostCells) return;

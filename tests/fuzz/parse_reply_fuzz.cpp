@@ -1,5 +1,5 @@
-// Replies of judges.  The first line names a rubric of the project, the rest is the reply; or it
-// is "rubric", and the rest is one.
+// Fuzzes replies of judges and rubrics.  If the first line names a rubric of the project, the rest
+// is a reply; if it is "rubric", the rest is a rubric.
 #include "judges/reply.h"
 
 #include <map>
@@ -22,7 +22,7 @@ std::map<std::string, Rubric, std::less<>> read_rubrics() {
   return out;
 }
 
-/// An error alone, or numbers on the scale.
+/// Requires either an error without scores, or scores within the scale.
 void check(const Rubric& rubric, const ParsedReply& reply) {
   if (!reply.error.empty()) {
     const bool is_line = is_valid_utf8(reply.error) && reply.error.find('\n') == std::string::npos;
@@ -39,7 +39,8 @@ void check(const Rubric& rubric, const ParsedReply& reply) {
   }
 }
 
-/// Full marks by a rubric that is accepted are read, and each dimension has a metric of its own.
+/// Requires that a reply with the best scores is valid for an accepted rubric, and that dimensions
+/// have different metrics.
 void check_full_marks(const Rubric& rubric) {
   Json marks = Json::object();
   std::set<std::string> metrics;
@@ -47,7 +48,7 @@ void check_full_marks(const Rubric& rubric) {
     marks[dimension] = rubric.high;
     require(metrics.insert(rubric.metric(dimension)).second, rubric.metric(dimension));
   }
-  // A dimension's name must not begin thoughts.
+  // A dimension's name must not start a <think> block.
   const std::string text = replace_all(marks.dump(), "<", "\\u003c");
   const ParsedReply reply =
       parse_reply(rubric, rubric.reply == Rubric::Reply::kYesNo ? "Yes." : text);

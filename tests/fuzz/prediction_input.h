@@ -11,7 +11,7 @@
 
 namespace turnbench::fuzz {
 
-/// The input of a fuzzer of predictions: the words of its first line, and the rest as a file.
+/// An input of a fuzzer of predictions: the words of its first line, and the rest as a file.
 struct PredictionInput {
   std::vector<std::string> words;
   std::filesystem::path path;

@@ -1,5 +1,5 @@
-// Predictions that are imported.  The first line has the metric and how many turns the dialogues
-// have, 1 or 2; the rest is the file.
+// Fuzzes the import of predictions.  The first line has the metric and the number of turns of the
+// dialogues, 1 or 2; the rest is the file.
 #include "harness/scoring/import_predictions.h"
 #include "metrics/metric.h"
 #include "tests/fuzz/prediction_input.h"
@@ -25,7 +25,7 @@ ImportTarget target_of(std::string_view metric, std::size_t turns) {
   return out;
 }
 
-/// Each turn at each position at most once, with a record and a score.
+/// Requires that each turn occurs at most once per position, with a record and a score.
 void check(const ImportedPredictions& imported, const ImportTarget& target) {
   require(imported.records.size() == imported.scores.size(), "other scores than records");
   const std::size_t turns = target.dialogues.size() * target.dialogues[0].turns.size();

@@ -1,5 +1,5 @@
-// Files of predictions.  The first line names the metric and the LongBench dataset, "-" for none;
-// the rest is the file.
+// Fuzzes files of predictions.  The first line names the metric and the LongBench dataset ("-":
+// none); the rest is the file.
 #include <nlohmann/json.hpp>
 
 #include "metrics/score_file.h"

@@ -1,4 +1,4 @@
-// LongBench's archive data.zip, of any bytes.
+// Fuzzes LongBench's archive data.zip with any bytes.
 #include "common/file.h"
 #include "datasets/catalog.h"
 #include "datasets/dialogue_io.h"
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   write_file(input.path(), fuzz::text_of(data, size));
   fuzz::expect_value_or_refusal([&] {
     const std::string packed = fuzz::read(input.path().parent_path());
-    // What the archive holds is the same beside it.
+    // A file in the archive gives the same dialogues as the extracted file.
     std::string lines;
     for_each_line(find_longbench_file(input.path(), fuzz::kDataset),
                   [&](std::string_view line, std::size_t) { lines += std::string(line) + "\n"; });

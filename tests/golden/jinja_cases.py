@@ -1,4 +1,4 @@
-"""Templates written by hand, each with one thing that a chat template may do."""
+"""Handwritten templates, each for one feature of chat templates."""
 
 VARIABLES = {
     "messages": [
@@ -15,7 +15,7 @@ VARIABLES = {
     "u": "ÀÉîß ǆ İstanbul Σίσυφος ΌΣ ﬁ", "lines": "one\r\ntwo\n\nthree\x0bfour\u2028five",
 }
 
-# One a line, as {{ expression }}.
+# One per line, as {{ expression }}.
 EXPRESSIONS = r"""
 1 + 2 * 3 - 4
 7 / 2
@@ -652,7 +652,7 @@ STATEMENTS = [
     "{% filter nosuch %}{% endfilter %}",
     "{% with a = %}{% endwith %}",
     "{% generation %}a{{ s }}{% endgeneration %}b", "{%- generation -%} a {%- endgeneration -%} b", "{% generation %}{% set z = 1 %}{% endgeneration %}{{ z }}", "{% generation %}", "{% for i in [1, 2] %}{% generation %}{{ i }}{{ loop.index }}{% endgeneration %}{% endfor %}",
-    # what is left out, and errors
+    # unsupported features and errors
     "{% include 'a' %}", "{% extends 'a' %}", "{% import 'a' as b %}", "{% from 'a' import b %}", "{% nosuch %}", "{% %}", "{{ }}", "{% do x %}", "{{ 1 }", "{% if 1 }",
     "{{ raise_exception('roles must alternate') }}", "{% if messages[0].role != 'user' %}{{ raise_exception('no system') }}{% endif %}",
     "{{ messages[1].content | tojson }} {{ messages[2].tool_calls | tojson(indent=2) }}", "{{ '<|im_start|>' + messages[0]['role'] + '\n' + messages[0].content + '<|im_end|>' }}",
@@ -660,7 +660,7 @@ STATEMENTS = [
     "{%- set ns = namespace(found=false) -%}{%- for m in messages -%}{%- if m['role'] == 'user' -%}{%- set ns.found = true -%}{%- endif -%}{%- endfor -%}{{ ns.found }}",
     "{{ messages[1]['content'].split('\"')[1].lstrip('\\n').rstrip('d') }}", "{% if 'Hello' in messages[1].content and not messages[1].content.endswith('!') %}ok{% endif %}",
     "{% if messages[0]['content'] is string %}{{ messages[0]['content'] }}{% else %}{% for c in messages[0]['content'] %}{{ c['text'] }}{% endfor %}{% endif %}",
-    # in the manner of models that think, call tools and have several kinds of content
+    # as in templates of models with reasoning, tool calls and several kinds of content
     "{% set c = '<think>\na\n</think>\n\nb' %}{{ c.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') }}|{{ c.split('</think>')[-1].lstrip('\n') }}|{{ c.rsplit('</think>', 1)[1].strip() }}",
     "{%- set ns = namespace(multi=true, last=messages|length - 1) %}{%- for m in messages[::-1] %}{%- set i = (messages|length - 1) - loop.index0 %}{%- if ns.multi and m.role == 'user' and m.content is string and not(m.content.startswith('<t>') and m.content.endswith('</t>')) %}{%- set ns.multi = false %}{%- set ns.last = i %}{%- endif %}{%- endfor %}{{ ns.last }}",
     "{%- macro text(content) -%}{%- if content is string -%}{{ content }}{%- elif content is iterable and content is not mapping -%}{%- for c in content -%}{%- if c is string -%}{{ c }}{%- elif c.type == 'text' -%}{{ c.text }}{%- elif 'image' in c or 'image_url' in c -%}<img>{%- endif -%}{%- endfor -%}{%- else -%}{{ raise_exception('no content') }}{%- endif -%}{%- endmacro -%}{{ text(s) }}{{ text([{'type': 'text', 'text': 'a'}, {'image': 1}, 'b']) }}",
@@ -678,7 +678,7 @@ STATEMENTS = [
     "{{ {'b': 1, 'a': {'x': [1, 2]}} | tojson(indent=4) }}", "{{ 'Tools: ' + ['p', 'q'] | reject('equalto', 'p') | join(', ') + '\n' }}", "{{ messages[0].role | capitalize }}{{ 'hello world' | title }}{{ 'USER'.lower() }}",
 ]
 
-# What Jinja2 renders and inference/jinja refuses.
+# Supported by Jinja2 but refused by text/jinja.
 LEFT_OUT = r"""
 7.5 // 2
 -7.5 % 2

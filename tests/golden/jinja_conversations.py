@@ -1,4 +1,4 @@
-"""The variables that every chat template is rendered with."""
+"""The variables with which every chat template is rendered."""
 
 ODD = ["", "  leading and trailing \n", "\n\nlines\r\n\tand tabs\n", "{{ 1 }} {% if %} {# x #} }} %} <|im_end|></s>[INST]",
        "中文。\u3000日本語", "😀👩‍👩‍👧 é\u0301 \u00a0", '"quotes" \\ \'and\' <b>&amp;</b>']

@@ -1,4 +1,4 @@
-"""Draws templates of what inference/jinja has: mostly well-typed, in all kinds of statements, and some that fail."""
+"""Draws templates of the features of text/jinja: most are well-typed, with all kinds of statements; some fail."""
 
 from splitmix import Random
 
@@ -30,7 +30,7 @@ class Draw:
         return getattr(self, kind)(depth)
 
     def wrong(self, kind, depth):
-        """Now and then something of another type."""
+        """Sometimes a value of another type."""
         return self.any(depth - 1) if self.chance(25) else getattr(self, kind)(depth - 1)
 
     def text(self, depth):
@@ -149,7 +149,7 @@ class Draw:
 
 
 def draw(seed):
-    """Endless pairs of a template and the number of the variables."""
+    """An infinite sequence of templates, each with the index of its variables."""
     random = Random(seed)
     drawing = Draw(random)
     while True:

@@ -1,22 +1,22 @@
 """The methods that turnbench and NVIDIA's kvpress 0.5.5 both have, with the same settings.
 
-turnbench counts tokens where kvpress has a ratio: of n tokens, R = 3/4 leaves n // 4.  Presses are changed, by
-subclasses, only where kvpress has no setting for what turnbench does:
+turnbench counts tokens, kvpress has a ratio: R = 3/4 keeps n // 4 of n tokens.  Presses are changed by subclasses only
+where kvpress has no setting for turnbench's behavior:
 
-- layer budgets: kvpress rounds PyramidKV's and lets them include the window; sizes come from layer_sizes().
-- h2o: ObservedAttentionPress forces no recent tokens; RecentAttention does, with and without its division by rows.
-- streamingllm and tova hold their budget while decoding: DecodingPress with an interval of one step.  topk returns
-  tied scores in any order, and StreamingLLMPress goes by the order of the cache: InOrder restores it.
+- layer budgets: kvpress rounds those of PyramidKV and includes the window in them; sizes come from layer_sizes().
+- h2o: ObservedAttentionPress keeps no recent tokens; RecentAttention does, with and without the division by rows.
+- streamingllm and tova keep their budget while decoding: DecodingPress with an interval of one step.  topk returns
+  tied scores in any order, and StreamingLLMPress depends on the order of the cache: InOrder restores it.
 
-Left out, because kvpress has nothing alike:
+Omitted, because kvpress has no counterpart:
 
 - keyformer, sentencekv, sablock, loopserve*, oracle, and all sparse prefills;
-- h2o:mode=dynamic (DecodingPress scores by the last step alone, not by sums over all);
+- h2o:mode=dynamic (DecodingPress scores by the last step only, not by sums over all steps);
 - max pooling, gran=query_head and gqa_agg=max or sum (SnapKVPress pools by means, and averages a group);
-- adakv:floor_alpha above 0 (kvpress reserves the best tokens of each head and shares out the rest; Ada-KV's code and
+- adakv:floor_alpha above 0 (kvpress reserves the best tokens of each head and distributes the rest; Ada-KV's code and
   turnbench mix the shares with equal ones), scorer=tova (TOVAPress gives all heads the same scores) and scorer=h2o
   (AdaKVPress refuses eager attention);
-- chunkkv:reuse, and prompts whose window is no whole chunk (kvpress lets the window be a part of its chunks).
+- chunkkv:reuse, and prompts whose window is not a whole chunk (in kvpress the window may be part of a chunk).
 
 Only kvpress has criticalkv, knorm, keydiff, expected attention, finch, duo attention and the others.
 """
@@ -37,14 +37,14 @@ LAYERS = 30
 
 @dataclass
 class Case:
-    spec: Callable      # of a prompt's length: the method as turnbench names it
+    spec: Callable      # of a prompt's length: turnbench's name of the method
     press: Callable     # of a prompt's length: the press, or None
     attention: str = "sdpa"
-    shifts: bool = False  # positions are places in the cache
+    shifts: bool = False  # positions are slots of the cache
 
 
 class InOrder(ScorerPress):
-    """Kept tokens stay in their order."""
+    """Kept tokens keep their order."""
 
     def compress(self, module, hidden_states, keys, values, attentions, kwargs):
         if self.compression_ratio == 0:
@@ -60,7 +60,7 @@ class OrderedStreaming(InOrder, StreamingLLMPress):
 
 
 class ShiftedStreaming(KeyRerotationPress, ScorerPress):
-    """A ScorerPress, as DecodingPress asks for."""
+    """A ScorerPress, as DecodingPress requires."""
 
 
 @dataclass
@@ -90,12 +90,12 @@ def kept_of(n, ratio):
 
 
 def ratio_of(n, kept):
-    """A ratio by which kvpress keeps `kept` of n tokens."""
+    """A ratio with which kvpress keeps `kept` of n tokens."""
     return 1 - (kept + 0.5) / n
 
 
 def shared_out(weights, total):
-    """Integers in these proportions that sum to `total`: the largest remainders are rounded up."""
+    """Integers in proportion to the weights that sum to `total`: the largest remainders are rounded up."""
     targets = [total * w / sum(weights) for w in weights]
     out = [int(t + 1e-9) for t in targets]
     by_remainder = sorted(range(len(out)), key=lambda l: -round(targets[l] - out[l], 9))
@@ -105,7 +105,7 @@ def shared_out(weights, total):
 
 
 def pyramid(base, beta=20):
-    """Tokens that each layer chooses: a line from the first to the last, `base` in the mean."""
+    """Tokens that each layer chooses: linear from the first to the last layer, with the mean `base`."""
     last = base // beta
     first = 2 * base - last
     return shared_out([first - l * (first - last) / (LAYERS - 1) for l in range(LAYERS)], LAYERS * base)
@@ -116,7 +116,7 @@ def ratios(n, choices, window=16):
 
 
 def holding(first, step, n):
-    """Compression of the prompt and after each step, to the same number of tokens."""
+    """Compresses the prompt, and the cache after each step, to the same number of tokens."""
     return PrefillDecodingPress(first, DecodingPress(step, compression_interval=1, target_size=n // 4))
 
 

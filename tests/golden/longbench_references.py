@@ -1,5 +1,5 @@
-"""LongBench's metrics as the project's scoring notes state them, over the packages that the official
-code calls, and the metrics of the project's own definition."""
+"""LongBench's metrics by the project's scoring notes, with the packages that the official code uses, and the metrics
+that the project defines."""
 
 import difflib
 import re
@@ -68,7 +68,7 @@ def rouge_zh(prediction, reference):
 
 def classification(prediction, reference, classes):
     named = [c for c in classes if c in prediction]
-    for name in named:  # the list shrinks while it is walked
+    for name in named:  # as in the official code, the list shrinks during the iteration
         if name in reference and name != reference:
             named.remove(name)
     return 1 / len(named) if reference in named else 0.0
@@ -102,7 +102,7 @@ def code_sim_levenshtein(prediction, reference):
     return fuzz_line(prediction, reference, fuzzywuzzy.StringMatcher.StringMatcher)
 
 
-# The project's own definitions.
+# Metrics that the project defines.
 
 
 def exact_match(prediction, reference):

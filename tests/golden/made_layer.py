@@ -1,4 +1,4 @@
-"""A layer that the golden files of methods that select are about; selection_golden_test.cpp draws it again."""
+"""The synthetic layer of the golden files of selection methods; selection_golden_test.cpp draws the same one."""
 import json
 import pathlib
 
@@ -22,13 +22,13 @@ def made_layer(case):
 
 
 def sums_of(outputs):
-    """Of the outputs of attention, [heads, dim]: each head's elements, the first once, the second twice and so on."""
+    """Weighted sums of attention outputs [heads, dim], by head: element i has the weight i + 1."""
     weights = torch.arange(1, outputs.shape[-1] + 1)
     return [round(x, 5) for x in (outputs.double() * weights).sum(dim=-1).tolist()]
 
 
 class CheckedTopK(TorchFunctionMode):
-    """Refuses what rounding decides: in each row the last one that topk finds and the next one differ."""
+    """Refuses choices that rounding decides: in each row, the last chosen score and the next one must differ."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -44,7 +44,7 @@ class CheckedTopK(TorchFunctionMode):
 
 
 def write_golden(method, about, cases):
-    """about: repositories and commits."""
+    """about: repositories and commits of the reference code."""
     path = pathlib.Path(__file__).resolve().parent.parent / "data" / "methods" / f"{method}.json"
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
     path.write_text(json.dumps(about, separators=(",", ":"))[:-1] + ',"cases":[\n' + lines + "\n]}\n")

@@ -1,10 +1,10 @@
-"""Makes tests/data/chat/golden.json: dialogues as Jinja renders them with each chat template.
+"""Makes tests/data/chat/golden.json: dialogues rendered by Jinja with each chat template.
 
 Usage: python make_chat_golden.py DIRECTORY
-where DIRECTORY holds the official templates as chat_templates/*.jinja and
+where DIRECTORY contains the official templates as chat_templates/*.jinja and
 tokenizers/*/tokenizer_config.json.  Needs: pip install jinja2.
 
-Templates of which no official text is at hand are written here after the models' documentation.
+Templates without an available official text are written here from the models' documentation.
 """
 
 import json
@@ -40,7 +40,7 @@ LLAMA2 = ("{% set ns = namespace(system='') %}{% for m in messages %}{% if m.rol
           "{{ '<s>[INST] ' + (ns.system + m.content).strip() + ' [/INST]' }}{% set ns.system = '' %}{% else %}"
           "{{ ' ' + m.content.strip() + ' </s>' }}{% endif %}{% endfor %}")
 
-# name: (Jinja text, extra variables, whether the system prompt is to stand in the first user message)
+# name: (Jinja text, extra variables, whether the system prompt is put into the first user message)
 TEMPLATES = {
     "llama2": (LLAMA2, {}, False),
     "llama3": (LLAMA3, {}, False),
@@ -94,7 +94,7 @@ def main():
         for turns in (TURNS[:1], TURNS[:2], TURNS, SPACED, THOUGHT):
             for system in (None, "You are terse.\nVery."):
                 messages = messages_of(turns, system, in_first_user)
-                if name == "llama2":  # known_chat_templates.h says why
+                if name == "llama2":  # for the reason, see known_chat_templates.h
                     messages[-2 * len(turns) + 1]["content"] = turns[0][0].lstrip()
                 text = render(template, variables, messages)
                 cases.append({"template": name, "system": system, "turns": turns, "text": text})

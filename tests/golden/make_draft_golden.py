@@ -1,13 +1,13 @@
-"""Writes tests/data/methods/draft/: checkpoints of EAGLE-3 drafts with random weights, and what their attention gives.
+"""Writes tests/data/methods/draft/: checkpoints of EAGLE-3 drafts with random weights, and their attention weights.
 
     pip install torch==2.9.1 safetensors
     python tests/golden/make_draft_golden.py
 
-midlayer/ has the names of the checkpoints that EAGLE-3's authors published and the model's embeddings; layers/ has those
-of vLLM, embeddings of its own, biases, norms of heads and layers of the model by name.  golden.safetensors has the
-model's embeddings and hidden states [features, tokens, hidden], and the softmax weights of each head of the draft for
-the last token, over all tokens (none) or all tokens but the first (prev).  No code of EAGLE-3 runs here: the reference
-is the formulas.
+midlayer/ has the tensor names of the checkpoints of EAGLE-3's authors, and uses the model's embeddings.  layers/ has the
+names of vLLM, its own embeddings, biases, norms of heads, and names the model's layers that it reads.
+golden.safetensors has the model's embeddings and hidden states [features, tokens, hidden], and the softmax weights of
+each head of the draft for the last token: over all tokens (none), or over all except the first (prev).  No code of
+EAGLE-3 runs here: the reference consists of the formulas.
 """
 import json
 import math

@@ -1,11 +1,11 @@
-"""Writes tests/data/methods/kvpress.json: what NVIDIA's kvpress keeps of a prompt, for settings that turnbench
-can take over, on the small model tests/data/models/llama3.
+"""Writes tests/data/methods/kvpress.json: the tokens of a prompt that NVIDIA's kvpress keeps on the small model
+tests/data/models/llama3, for settings that turnbench has too.
 
-    pip install kvpress==0.5.5        # brings its own version of transformers
+    pip install kvpress==0.5.5        # installs its version of transformers
     python tests/golden/make_eviction_golden.py
 
-Each case names turnbench's method and lists, per layer and KV head, the kept positions as runs
-[first, length].  PyramidKV's budgets include the window there: only their sizes are written.
+Each case names turnbench's method and lists, per layer and KV head, the kept positions as runs [first, length].
+PyramidKV's budgets include the window in kvpress: only their sizes are written.
 """
 import json
 import pathlib
@@ -24,7 +24,7 @@ MODEL = TESTS / "data" / "models" / "llama3"
 
 @torch.no_grad()
 def kept_positions(model, press, ids):
-    """Per layer and KV head: the positions whose keys are left."""
+    """The positions whose keys remain, per layer and KV head."""
     full, cut = DynamicCache(), DynamicCache()
     model(torch.tensor([ids]), past_key_values=full)
     with press(model):
@@ -63,7 +63,7 @@ def main():
              AdaKVPress(SnapKVPress(ratio, **snap), alpha_safeguard=0.0), "sdpa"),
             (f"streamingllm:budget={b},sinks=4", StreamingLLMPress(ratio, n_sink=4), "sdpa"),
             (f"tova:budget={b},protect_last=true", TOVAPress(ratio), "sdpa"),
-            # kvpress forces no window; turnbench's is one token on top of what it keeps.
+            # kvpress keeps no window; turnbench's has one token in addition to the kept ones.
             (f"h2o:mode=prefill,budget={b + 1},window=1,norm=true", ObservedAttentionPress(ratio),
              "eager"),
             # The window is the last of 13 chunks, so that both count the same tokens.

@@ -1,16 +1,16 @@
-"""Writes tests/data/methods/infllm.json: what InfLLM's own code reads and returns for made queries, keys and values.
+"""Writes tests/data/methods/infllm.json: the reads and outputs of InfLLM's official code on synthetic tensors.
 
     git clone https://github.com/thunlp/InfLLM && git -C InfLLM checkout 12b70798f56e56ebb23c53c7018091a3f540a028
     pip install numpy torch           # any versions
     python -O tests/golden/make_infllm_golden.py InfLLM
 
-The code runs on the CPU, without its asserts that tensors are on a card (-O).  It hands queries the tokens that leave
-the window while a block of them is attended, also where they are in the window of an early one and thus counted
-already.  Cases with `once` give it the distance that it means; in the others blocks have one query, for which it is
-right.
+The code runs on the CPU, without its assertions that tensors are on a GPU (-O).  While a block of queries is attended,
+every query reads the tokens that leave the window, even if they are in the window of an early query and thus
+already counted.  Cases with `once` use the intended distance instead; in the other cases blocks have one query,
+for which the distance of the code is right.
 
-Queries, keys and values are multiples of 1/256 from a seeded stream that common/random.h repeats; seeds are such that
-no choice hangs on rounding.
+Queries, keys and values are multiples of 1/256 from a seeded stream that common/random.h reproduces; seeds are chosen
+so that no choice depends on rounding.
 """
 import contextlib
 import json
@@ -28,7 +28,7 @@ OUT = pathlib.Path(__file__).resolve().parent.parent / "data" / "methods" / "inf
 
 
 class OnCpu(TorchFunctionMode):
-    """Makes tensors that are asked for on "cuda" on the CPU."""
+    """Creates tensors that are requested on "cuda" on the CPU."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -46,7 +46,7 @@ class Event:
 
 
 def load_code(root):
-    """Its context manager and its RoPE, without the rest and what that imports."""
+    """The context manager and RoPE of the code, without other modules and their imports."""
     for name in ("inf_llm", "inf_llm.attention"):
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__path__ = [str(root / name.replace(".", "/"))]

@@ -1,12 +1,12 @@
-"""Makes tests/data/jinja/*.json: what jinja2 renders, or null where it refuses.
+"""Makes tests/data/jinja/*.json: renderings by jinja2, or null if it refuses.
 
-  cases.json      templates written by hand (jinja_cases.py)
-  left_out.json   the same, which this library leaves out and refuses
+  cases.json      handwritten templates (jinja_cases.py)
+  left_out.json   handwritten templates with features that text/jinja does not support and refuses
   random.json     templates drawn from a grammar (jinja_grammar.py)
-  templates.json  the chat templates of DIRECTORY with conversations; the templates stay where they are
+  templates.json  the chat templates of DIRECTORY with conversations; the templates themselves are not copied
 
 Usage: python make_jinja_golden.py DIRECTORY
-where DIRECTORY holds *.jinja.  Needs: what jinja_reference.py says.
+where DIRECTORY contains *.jinja.  Needs the packages named in jinja_reference.py.
 """
 
 import json
@@ -22,7 +22,7 @@ OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/data/jinja"
 
 
 def write(name, head, cases):
-    """One case a line, so that a change can be read."""
+    """Writes one case per line, so that diffs are readable."""
     lines = ",\n".join(json.dumps(case, ensure_ascii=False, separators=(",", ":")) for case in cases)
     head = json.dumps(head, ensure_ascii=False)
     (OUT / name).write_text('{"variables": ' + head + ',\n"cases": [\n' + lines + "\n]}\n")

@@ -1,11 +1,11 @@
-"""Writes tests/data/methods/kmeans.json: what scikit-learn's KMeans finds in made rows.
+"""Writes tests/data/methods/kmeans.json: results of scikit-learn's KMeans on synthetic rows.
 
     pip install scikit-learn==1.9.1
     python tests/golden/make_kmeans_golden.py
 
-Rows are multiples of 1/64 from a seeded stream that common/random.h repeats, so that both sides have the same
-bits; they lie around blobs, far from the origin.  The first centroids are rows without replacement, drawn from
-the same stream, or the rows given (one row several times: clusters that are empty at first).
+Rows are multiples of 1/64 from a seeded stream that common/random.h reproduces, so that both programs have the same
+bits.  They are grouped in blobs far from the origin.  The first centroids are rows drawn without replacement from the
+same stream, or the given rows (a row given several times makes clusters that are empty at first).
 """
 import json
 import pathlib

@@ -4,8 +4,8 @@
 Needs CPython 3.11 (Unicode 14, recursion limit) and
   pip install rouge==1.0.1 rouge-score==0.1.2 fuzzywuzzy==0.18.0 levenshtein==0.25.1 \
       python-Levenshtein jieba==0.42.1 numpy
-Writes to tests/data/metrics: golden_scores.bin, unicode.bin and the made-up dictionary in jieba/.
-The texts themselves are not stored: golden_cases.cpp builds the same ones from vocabulary.json.
+Writes to tests/data/metrics: golden_scores.bin, unicode.bin and the synthetic dictionary in jieba/.
+The texts themselves are not stored: golden_cases.cpp builds the same texts from vocabulary.json.
 """
 
 import struct
@@ -26,7 +26,7 @@ CASES = 5000
 
 ONE, ALL, CLASSES = "one reference", "all references", "with classes"
 
-# Column: function, what it takes, kind of texts.  A column is a metric, or a metric/variant.
+# Column: function, its input, kind of texts.  A column is a metric, or a metric/variant.
 METRICS = {
     "accuracy": (longbench.accuracy, CLASSES, "classes"),
     "classification": (longbench.classification, CLASSES, "classes"),
@@ -70,7 +70,7 @@ METRICS = {
 
 
 def score(metric, case):
-    """At module level + 1, so that rouge stands as deep in the stack as under LongBench's eval.py."""
+    """Called at module level + 1, so that rouge runs at the stack depth that it has under LongBench's eval.py."""
     function, form, _ = METRICS[metric]
     best = 0.0
     for one in [case.references] if form == ALL else case.references:
@@ -106,8 +106,8 @@ def longbench_e_mean(scores):
 MEANS = {"longbench_mean": longbench_mean, "longbench_e_mean": longbench_e_mean}
 
 
-# A file of columns: u32 count; for each column a u8-counted name, the u32 number n of cases, the
-# u32 number d of distinct scores, those as f64, then a u16 index for each case.
+# A file of columns: u32 number of columns; then for each column a name with a u8 length, the u32 number n of cases, the
+# u32 number d of distinct scores, these as f64, and a u16 index for each case.
 
 
 def write_columns(path, columns):

@@ -1,17 +1,17 @@
-"""Writes tests/data/methods/minference.json: the lines, keys and blocks that Microsoft's minference chooses for
-heads of made queries and keys, and what its offline search gives its candidate patterns.
+"""Writes tests/data/methods/minference.json: the lines, keys and blocks that Microsoft's minference chooses for heads
+of synthetic queries and keys, and the scores that its offline search gives its candidate patterns.
 
     MINFERENCE_SKIP_CUDA_BUILD=TRUE pip download --no-deps --no-binary minference --no-build-isolation \
-        minference==0.1.6.0           # asks for torch, psutil and packaging
+        minference==0.1.6.0           # requires torch, psutil and packaging
     tar xzf minference-0.1.6.0.tar.gz
     pip install numpy torch           # any versions; a C++ compiler as `c++`
     python tests/golden/make_minference_golden.py minference-0.1.6.0
 
-The package's Python code runs unchanged on the CPU.  Its attention kernels are left out: only what it hands them is
-recorded.  The CUDA code that makes lines of 64-key blocks out of slashes is compiled for the CPU.
+The package's Python code runs unchanged on the CPU.  Its attention kernels are replaced: only their arguments are
+recorded.  The CUDA code that converts slash lines to runs of 64-key blocks is compiled for the CPU.
 
-Queries and keys are multiples of 1/1024 from a seeded stream that common/random.h repeats; seeds are such that no
-choice hangs on rounding.
+Queries and keys are multiples of 1/1024 from a seeded stream that common/random.h reproduces; seeds are chosen so that
+no choice depends on rounding.
 """
 import ctypes
 import itertools
@@ -49,7 +49,7 @@ extern "C" void convert(const int* seqlens, const int* v, const int* s, int* blo
 
 
 class OnCpu(TorchFunctionMode):
-    """Makes tensors that are asked for on "cuda" on the CPU."""
+    """Creates tensors that are requested on "cuda" on the CPU."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -65,11 +65,11 @@ def module(name, **members):
 
 
 def load_package(root):
-    """The modules of the package that choose patterns, without the rest and what that imports."""
+    """The modules of the package that choose patterns, without other modules and their imports."""
     import math
     assert f"Version: {VERSION}" in (root / "PKG-INFO").read_text(), f"expected minference {VERSION}"
     for name in ("vllm", "vllm_flash_attn", "sgl_kernel", "flash_attn"):
-        sys.modules[name] = None  # absent, even where it is installed
+        sys.modules[name] = None  # hidden, even if it is installed
     sys.modules["triton"] = sys.modules["triton.language"] = MagicMock()
     module("transformers")
     module("transformers.models")
@@ -90,7 +90,7 @@ def load_package(root):
 
 
 def load_index_kernel(root, folder):
-    """convert_vertical_slash_indexes of one head, as in the package's CUDA source."""
+    """convert_vertical_slash_indexes for one head, from the package's CUDA source."""
     source = (root / "csrc" / "vertical_slash_index.cu").read_text()
     begin = source.index("__device__ void save_blocks")
     kernel = source[begin:source.index("void convert_vertical_slash_indexes_64x64")]
@@ -112,7 +112,7 @@ def load_index_kernel(root, folder):
 
 
 def locals_at_return(name, call):
-    """The local variables with which the function `name` returns during `call`."""
+    """The local variables of the function `name` when it returns during `call`."""
     found = []
 
     def watch(frame, event, _):
@@ -138,7 +138,7 @@ def draw(seed, *shape):
 
 
 def inputs(seed, n, heads, kv_heads, head_dim):
-    """Queries [heads][n][head_dim] and keys [kv_heads][n][head_dim]; all heads of a token follow one another."""
+    """Queries [heads][n][head_dim] and keys [kv_heads][n][head_dim], drawn token by token for all heads."""
     x = draw(seed, n, heads + kv_heads, head_dim).transpose(1, 0, 2)
     return x[:heads].copy(), x[heads:].copy()
 
@@ -148,7 +148,7 @@ def as_head(x):
 
 
 def distinct(scores, k):
-    """Whether the k highest scores stand off from the rest."""
+    """Whether the k-th highest score clearly differs from the next one."""
     scores = scores.flatten().double().sort(descending=True).values
     return k >= len(scores) or bool(scores[k - 1] - scores[k] > 1e-4 * scores[k].abs())
 
@@ -163,7 +163,7 @@ class Package:
         self.forward.minference_prefill_kernel(q, k, torch.zeros_like(k), 0, 0, config)
 
     def lines_of(self, q, k, vertical, slash, ratio):
-        """Columns, diagonals and each row block's keys; None where rounding could choose otherwise."""
+        """Columns, diagonals and each row block's keys; None if rounding could change the choice."""
         n, seen = q.shape[2], {}
 
         def convert(seqlens, v_idx, s_idx, *sizes):
@@ -187,7 +187,7 @@ class Package:
         return {"columns": runs(columns), "offsets": runs(offsets), "keys": keys}
 
     def blocks_left_out(self, q, k):
-        """Of each row block, the key blocks before its end that it does not read."""
+        """For each row block, the key blocks up to its end that it does not read."""
         n, seen = q.shape[2], {}
 
         def attention(q, k, v, seqlens, block_index, *_):
@@ -201,24 +201,24 @@ class Package:
             index = seen["index"][row]
             if not distinct(at["p_pool"][0, 0, row, :row + 1], len(index)):
                 return None
-            read = index[:row + 1]  # as many as the kernel's loop takes
+            read = index[:row + 1]  # as many as the kernel's loop reads
             out.append(sorted(set(range(row + 1)) - set(read)))
         return out
 
     def search(self, q, k):
-        """What each candidate of the offline search scores, and the entry of the file."""
+        """The score of each candidate of the offline search, and the entry of the file."""
         found = []
         at = locals_at_return("search_pattern", lambda: found.append(self.forward.search_pattern(q, k, 0)))
         return {"candidates": at["all_info"], "entry": found[0]}
 
 
 def plant(kind, q, k):
-    """Replaces the first 48 of 64 dimensions so that `kind` tells what the head attends to."""
+    """Replaces the first 48 of 64 dimensions so that the head attends to the structure that `kind` names."""
     q[:, :48] = k[:, :48] = 0
     i = np.arange(len(q))
     hot = {"window_and_sinks": i < 100, "window_and_columns": i % 13 == 3,
            "diagonals_and_columns": i % 86 == 7}.get(kind, i < 0)
-    if kind.startswith("window"):  # that fades by e in 256 tokens
+    if kind.startswith("window"):  # decreases by a factor of e in 256 tokens
         q[:, 0], k[:, 0] = 16, np.where(hot, 0, i / 512)
         q[:, 1], k[:, 1] = i / 32, hot
     if kind.startswith("diagonals"):
@@ -232,7 +232,7 @@ def plant(kind, q, k):
 
 
 def first(begin, make):
-    """The first seed from `begin` on, and what it makes, for which no part of that is None."""
+    """The first seed from `begin` on for which no part of make(seed) is None, and these parts."""
     for seed in itertools.count(begin):
         made = make(seed)
         if all(part is not None for part in made):

@@ -24,7 +24,7 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
           "original_max_position_embeddings": 64}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}
 
-# name -> (config class, model class, what differs, stored dtype, shards)
+# name -> (config class, model class, settings that differ, stored dtype, shards)
 FAMILIES = {
     "llama2": (LlamaConfig, LlamaForCausalLM,
                dict(num_attention_heads=4, num_key_value_heads=4, tie_word_embeddings=False),
@@ -57,7 +57,7 @@ FAMILIES = {
 
 
 def randomize(model):
-    """Weights large enough that attention is peaked and every part of the decoder matters."""
+    """Weights large enough that attention is peaked and every part of the decoder affects the logits."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if "norm" in name:
@@ -76,7 +76,7 @@ def main():
         config = config_class(**{**SMALL, **extra})
         model = model_class(config).eval()
         randomize(model)
-        for p in model.parameters():  # what the file can hold; buffers stay as they are
+        for p in model.parameters():  # rounds to the dtype of the file; buffers stay as they are
             p.copy_(p.to(dtype).to(torch.float32))
         directory = OUT / name
         directory.mkdir(parents=True)

@@ -1,17 +1,16 @@
 """Makes tests/data/datasets/prompts.json: LongBench prompts as the official pred.py makes them.
 
 Usage: python make_prompt_golden.py DIRECTORY
-where DIRECTORY holds longbench/config/dataset2prompt.json, real records as longbench/native/*.jsonl
+where DIRECTORY contains longbench/config/dataset2prompt.json, real records as longbench/native/*.jsonl
 and longbench/recovered/*.jsonl, and chat_templates/*.jinja.
 Needs: pip install transformers jinja2 xxhash
 
-The procedure (LongBench/pred.py, get_pred): the record fills its task's template; if the text has
-more tokens than max_length, the first and the last int(max_length / 2) of them are decoded apart,
-without special tokens, and joined; unless the task is a few-shot or code task, the chat template
-wraps the text; the result is tokenized.  A chat template that writes the model's first token itself
-is tokenized without further special tokens.
+The procedure (LongBench/pred.py, get_pred): the record fills its task's template.  If the text has more than
+max_length tokens, the first and the last int(max_length / 2) of them are decoded separately, without special tokens,
+and joined.  Unless the task is a few-shot or code task, the chat template wraps the text.  The result is tokenized;
+if the chat template writes the model's first token itself, no further special tokens are added.
 
-Of real records only lengths and hashes are stored; the texts of made-up ones stand in full.
+For real records only lengths and hashes are stored; for synthetic ones the whole texts.
 """
 
 import json
@@ -75,7 +74,7 @@ def hash_of_tokens(tokens):
 
 
 def made_up():
-    """Records with what texts may hold, and templates with what they may hold."""
+    """Records with all kinds of text that records may have, and templates with all kinds that templates may have."""
     text = "\n".join(
         [
             "  A first line, with two spaces before it.",

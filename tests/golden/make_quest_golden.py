@@ -1,12 +1,12 @@
-"""Writes tests/data/methods/quest.json: the pages that Quest's own code reads of made layers, and its attention.
+"""Writes tests/data/methods/quest.json: pages that Quest's official code reads of synthetic layers, and its attention.
 
     git clone https://github.com/mit-han-lab/Quest && git -C Quest checkout 01c1623bf9395009520874e989e29f683203b357
     pip install torch==2.9.1 transformers==4.57.1
     python tests/golden/make_quest_golden.py Quest
 
-last=compete: the attention of its evaluation, whose projections hand out the made rows and whose RoPE turns nothing.
-last=always: what its tests hold the kernels against, with a row of keys for each query head; the kernels themselves
-need a card.
+last=compete: the attention of its evaluation; projections return the synthetic rows, and RoPE does not rotate them.
+last=always: the reference of its kernel tests, with a row of keys for each query head; the kernels themselves need a
+GPU.
 """
 import importlib.util
 import pathlib
@@ -29,7 +29,7 @@ def load(path):
 
 
 def competing(evaluation, case, q, k, v):
-    """The pages of each head and the output, [heads, dim], of the last token's step."""
+    """The pages of each head, and the output [heads, dim], of the last token's step."""
     heads, sets, dim = case["heads"], case["sets"], case["dim"]
     n = k.shape[1]
     masks = []

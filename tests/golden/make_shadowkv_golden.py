@@ -1,13 +1,13 @@
-"""Writes tests/data/methods/shadowkv.json: what the official ShadowKV computes for one made layer.
+"""Writes tests/data/methods/shadowkv.json: the results of the official ShadowKV for one synthetic layer.
 
     pip install torch==2.9.1
     git clone https://github.com/bytedance/ShadowKV && git -C ShadowKV checkout a21f5a9
     python tests/golden/make_shadowkv_golden.py ShadowKV
 
-Runs its cache for accuracy (ShadowKVCache) in float32 on the CPU: the rank of the keys, outliers, chunks that three
-steps choose, and attention over what they read.  Its CUDA kernels, which this class does not call, and its copy
-stream are left out; RoPE is that of Llama with theta 10000.  Keys, values and queries are multiples of 1/64 from a
-seeded stream that the test repeats.
+Runs its cache for accuracy (ShadowKVCache) in float32 on the CPU: the rank of the keys, outliers, the chunks that three
+steps choose, and attention over the tokens that they read.  Its CUDA kernels, which this class does not call, and its
+copy stream are omitted; RoPE is that of Llama with theta 10000.  Keys, values and queries are multiples of 1/64 from a
+seeded stream that the test reproduces.
 """
 import importlib.util
 import json
@@ -23,7 +23,7 @@ from splitmix import Random
 OUT = pathlib.Path(__file__).resolve().parent.parent / "data" / "methods" / "shadowkv.json"
 COMMIT = "a21f5a9ebd7956fe3510b0f29cf13c4fe07ca3b1"
 SEED, TOKENS, HEADS, KV_HEADS, DIM, RANK, BUDGET, STEPS, BLOB = 1, 750, 4, 2, 128, 24, 64, 3, 20
-SHOWN = 16  # every so many dimensions of an output
+SHOWN = 16  # every 16th dimension of an output is written
 
 
 def load_cache_class(checkout):
@@ -43,7 +43,7 @@ def draw(random, count, spread):
 
 
 def made_keys(random, tokens):
-    """Runs of neighbouring tokens have a centre in common: [tokens][DIM]."""
+    """Runs of neighbouring tokens with a common centre: [tokens][DIM]."""
     out = []
     for t in range(tokens):
         if t % BLOB == 0:
@@ -62,7 +62,7 @@ def rope(x, positions):
 
 
 def check_gap(scores, count, what):
-    """Rounding must not decide what is chosen: the last chosen score and the next one differ."""
+    """Checks that rounding does not decide choices: the last chosen score and the next one differ."""
     ordered = scores.sort(descending=True).values
     gap = ordered[..., count - 1] - ordered[..., count]
     assert (gap > 1e-5 * ordered.abs()[..., count - 1]).all(), what

@@ -1,4 +1,4 @@
-"""Writes tests/data/methods/sparq.json: the tokens that SparQ's own code reads of made layers, and its attention.
+"""Writes tests/data/methods/sparq.json: the tokens that SparQ's official code reads of synthetic layers, its attention.
 
     git clone https://github.com/graphcore-research/llm-inference-research SparQ
     git -C SparQ checkout ead9b6a70e3304e4666ae887cd2c6f506525fea2
@@ -6,8 +6,8 @@
     pip install torch==2.9.1 transformers==4.57.1
     python tests/golden/make_sparq_golden.py SparQ PQCache
 
-Runs the attention of its first repository, and for the case with sinks that of PQCache's changed copy, whose keys
-before the current one are in host memory.  What makes models of them is left out.
+Runs the attention of the first repository and, for the case with sinks, that of PQCache's modified copy, in which the
+keys before the current one are in host memory.  The code that builds models from them is not used.
 """
 import importlib.util
 import pathlib
@@ -27,7 +27,7 @@ ABOUT = {"repository": "https://github.com/graphcore-research/llm-inference-rese
 
 
 def load(root, package):
-    """The module of attention, without the models beside it."""
+    """The attention module, without the repository's model code."""
     for name in (package, package + ".methods", package + ".utility", package + ".models"):
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__path__ = []
@@ -35,7 +35,7 @@ def load(root, package):
     for model in ("Gemma", "Llama", "Mistral"):
         setattr(sys.modules[package + ".models"], model.lower() + "_attention",
                 types.SimpleNamespace(**{model + "Attention": nn.Module}))
-    GPTNeoXAttention._attn = None  # of older ones, which a class takes and nothing here calls
+    GPTNeoXAttention._attn = None  # of older versions: imported by a class, never called here
     for name in ("sparse_attention", "ann_attention"):
         spec = importlib.util.spec_from_file_location(f"{package}.methods.{name}", root / "methods" / f"{name}.py")
         module = importlib.util.module_from_spec(spec)

@@ -1,13 +1,12 @@
-"""Writes tests/data/reports/statistics.json: means, differences, intervals, p values and numbers of
-dialogues of made-up tables, as numpy and scipy compute them.
+"""Writes tests/data/reports/statistics.json: means, differences, intervals, p values and numbers of dialogues of
+synthetic tables, computed with numpy and scipy.
 
     pip install numpy scipy
     python tests/golden/make_statistics_golden.py
 
-A table has datasets of dialogues, each with the scores of its turns by a baseline and by several
-methods.  The formulas are written down here as in docs/statistics.md, with matrices, and share no
-code with reports/statistics/; of random numbers only the signs of the flips are the same, which are
-drawn as common/random.h draws them.
+A table has datasets of dialogues, each with the scores of its turns by a baseline and by several methods.  The formulas
+are those of docs/statistics.md in matrix form, and share no code with reports/statistics/.  Only the signs of the
+random flips are the same: they are drawn as in common/random.h.
 """
 import itertools
 import json
@@ -24,7 +23,7 @@ FLIPS, ENUMERATED, MARGIN, POINTS = 4999, 11, 0.02, 0.05
 
 
 def signs(names, differing):
-    """E: flips x dialogues.  All flips of at most ENUMERATED dialogues, else random ones."""
+    """E: flips x dialogues.  All flips if at most ENUMERATED dialogues differ, otherwise random ones."""
     if len(differing) <= ENUMERATED:
         some = np.array(list(itertools.product((1.0, -1.0), repeat=len(differing))))
         out = np.ones((len(some), len(names)))
@@ -40,7 +39,7 @@ def signs(names, differing):
 
 
 class Spread:
-    """Of one mean or difference: s and t, per dataset [n_k], are sums and turns of dialogues."""
+    """The spread of one mean or difference.  s and t, per dataset [n_k]: sums and numbers of turns of dialogues."""
 
     def __init__(self, s, t):
         k = len(s)
@@ -58,7 +57,7 @@ class Spread:
         self.se = np.sqrt(self.v + self.pseudo / 2)
 
     def wilson(self):
-        """The m with |m - mean| = q sqrt(m (1 - m) / n_e), by a search for the roots."""
+        """The m with |m - mean| = q sqrt(m (1 - m) / n_e), by numerical root finding."""
         unequal = max(0, self.pseudo - 1 / self.n ** 2) / 4
         m = self.mean
         n_e = 1 / self.a if self.v < 1e-15 else m * (1 - m) / (self.v + unequal)
@@ -78,7 +77,7 @@ class Spread:
 
 
 def none_differs(n, margin):
-    """The largest prod (1 - p_k)^n_k with mean p_k = margin, by a search."""
+    """The largest prod (1 - p_k)^n_k with mean p_k = margin, by numerical optimization."""
     k = len(n)
     if k == 1:
         return (1 - margin) ** n[0]
@@ -147,7 +146,7 @@ def synthetic(g, sizes, effects, binary):
                               (g.random(turns) < p if binary else g.beta(5 * p + .2, 5 * (1 - p) + .2, turns))]
             base = draw(level)
             rows = [base]
-            for effect in effects:  # a turn changes with that probability
+            for effect in effects:  # a turn changes with this probability
                 other = draw(max(.02, level - .3))
                 rows.append([o if g.random() < effect else b for o, b in zip(other, base)])
             dialogues["d%03d" % i] = rows

@@ -1,11 +1,11 @@
-"""Makes tests/data/tokenizers: small tokenizers of every supported style and what the reference
-packages (tokenizers, sentencepiece, tiktoken) give for 20,000 fuzz texts each.
+"""Makes tests/data/tokenizers: small tokenizers of every supported style, and the results of the reference packages
+(tokenizers, sentencepiece, tiktoken) for 20,000 fuzz texts each.
 
 Usage: python make_tokenizer_golden.py [directory of real tokenizers]
 Needs: pip install tokenizers sentencepiece tiktoken; a Python whose Unicode is 14 (3.11).
 
-Texts are not stored but made by a seeded generator (tokenizer_fuzz.py), which the tests repeat.
-Results are stored as one hash for every block of texts.
+Texts are not stored: a seeded generator makes them (tokenizer_fuzz.py), which the tests reproduce.  Results are stored
+as one hash for every block of texts.
 """
 
 import io
@@ -65,7 +65,7 @@ def byte_level(pre_tokenizer, normalizer=None, size=600, **model):
 
 
 def character_level(pre_tokenizer, normalizer, size, byte_fallback, alphabet=150, **model):
-    """A trained tokenizer of characters, with the tokens <unk>, <s>, </s> and perhaps the bytes."""
+    """A trained tokenizer of characters, with the tokens <unk>, <s>, </s> and optionally the byte tokens."""
     tokenizer = Tokenizer(models.BPE())
     if normalizer is not None:
         tokenizer.normalizer = normalizer
@@ -279,7 +279,7 @@ def make_sentencepiece(name, **options):
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
 
 
-# Patterns that the two regular expression engines could read differently.
+# Patterns that the two regular expression engines could interpret differently.
 PATTERNS = [GPT2, LLAMA3, QWEN2, O200K, CL100K, DEEPSEEK3, r"\s+$", r"$", r"^", r"^a|b$", r"\Aa|b\Z|\z", r"x*", r"a|", r"(?=b)",
             r"\w+", r"\W+", r"[\w-]+", r"\d+|\D", r"\S+", r"[^\s]", r"[\S ]+", r".+", r"(?m:.+)", r"(?i:TRaE|k|ſ)", r"(?i)k+|S", r"[\w]+", r"[^\w ]",
             r"a{,2}b", r"a{2}", r"a{2,}", r"{a}|{", r"a{x", r"a++b|a*+|b?+", r"(?>a+)b", r"a+?b", r"(?<=a)b|(?<!b)a", r"a(?!b)|b(?=\s)",
@@ -292,7 +292,7 @@ CLASSES = [r"\p{L}", r"\p{N}", r"\p{M}", r"\p{P}", r"\p{S}", r"\p{Z}", r"\p{C}",
 
 
 def regex_results():
-    """How the package cuts texts at matches, and the code points that each class holds."""
+    """The package's splits of texts at matches, and the code points of each class."""
     splits = []
     for pattern in PATTERNS:
         split = pre_tokenizers.Split(Regex(pattern), "isolated")
@@ -328,7 +328,7 @@ def main():
         tokenizer = make()
         text = json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":"))
         (OUT / (name + ".json")).write_text(text + "\n")
-        # Where a normal form replaces characters, the package's offsets are finer than ours.
+        # If normalization replaces characters, the package's offsets are finer than ours.
         golden[name] = results(HuggingFace(Tokenizer.from_str(text)),
                                ends=name not in ("qwen2", "nfd", "whitespace", "behaviors"))
         print(name, len(text), flush=True)
@@ -349,7 +349,7 @@ def main():
 
 
 def real_results():
-    """The same for real tokenizers, which the project does not carry."""
+    """The same for real tokenizers, which are not part of the project."""
     out = {}
     count = TEXTS // 4
     out["mistral-7b-v0.2"] = results(HuggingFace(Tokenizer.from_file(str(REAL / "mistral-7b-v0.2/tokenizer.json"))),

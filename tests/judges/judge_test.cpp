@@ -21,7 +21,7 @@ namespace turnbench::test {
 namespace {
 
 constexpr const char* kKey = "sk-0123456789-not-to-be-seen";
-// Two dialogues at two positions under two methods, whose last turns are judged.
+// Two dialogues at two positions under two methods; their last turns are judged.
 constexpr std::size_t kAnswers = 8;
 
 std::string overall(int score) {
@@ -60,7 +60,7 @@ Server::Handler says(const std::string& text) {
 }
 
 TEST(Judge, StoresRepliesAndReportsTheirMean) {
-  // Of each answer's three judgements one cannot be read.
+  // One of the three judgements of each answer is unreadable.
   const Judged judged([](const Server::Request& r) {
     return Server::Response{
         completion(r.number % 3 == 0 ? "I cannot say" : overall(r.number % 3 == 1 ? 4 : 8)), {}};
@@ -88,16 +88,16 @@ TEST(Judge, StoresRepliesAndReportsTheirMean) {
   EXPECT_EQ(judged.count_of("score WHERE metric = 'judge:round-attention:clarity' AND value = 0.2"),
             8);
   EXPECT_EQ(judged.count_of("score WHERE metric = 'judge:round-attention:user-needs'"), 8);
-  // The rest of the store reports as before.
+  // The report of the other metrics is unchanged.
   EXPECT_NE(run_program({"report", judged.db}).out.find("[paper 12.50"), std::string::npos);
 
-  // What is stored is not asked again, and gives the same table.
+  // Stored judgements are not requested again and give the same table.
   const Finished again = judged.run({"--judgements", "3"});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.out, run.out);
   EXPECT_EQ(judged.server.requests().size(), 24u);
   EXPECT_EQ(run_program({"report", judged.db, "--metric", "judge:round-attention"}).out, run.out);
-  // More of them only adds.
+  // A larger number only adds judgements.
   EXPECT_EQ(judged.run({"--judgements", "4"}).code, 0);
   EXPECT_EQ(judged.server.requests().size(), 24u + kAnswers);
 }
@@ -128,7 +128,7 @@ TEST(Judge, PromptContainsTheGoldAnswersThatTheModelRead) {
 }
 
 TEST(Judge, KeyIsInTheHeaderOnly) {
-  // A server that repeats what it was sent, as a reply and as an error.
+  // A server that returns the request, as a reply and as an error.
   const Judged judged([](const Server::Request& r) {
     const std::string sent = r.header("Authorization");
     return Server::Response{r.number % 2 == 0 ? completion(sent) : http(500, sent), {}};
@@ -169,8 +169,8 @@ TEST(Judge, RepeatsFailedRequests) {
   EXPECT_EQ(judged.count_of("score WHERE metric = 'judge:round-attention' AND value = 0.7"), 8);
 }
 
-// Of a dialogue whose last turn alone was asked: one question to the judge, and the rounds before
-// it with the answers that they had.
+// Only the last turn of the dialogue is answered, so there is one request to the judge.  It
+// contains the previous turns with their given answers.
 TEST(Judge, PromptContainsTheHistoryOfADenseRun) {
   const TemporaryDirectory directory;
   const std::string db = directory.path("dense.db"), manifest = directory.write("dense.json", R"({
@@ -198,7 +198,7 @@ TEST(Judge, OnlyUnreadableRepliesAreAnError) {
   const Finished run = judged.run();
   EXPECT_EQ(run.code, 1);
   EXPECT_EQ(run.out, "");
-  // One reply as an example, and why it is none.
+  // The error shows one reply as an example and why it is unreadable.
   const std::size_t example = run.err.find("unparsed, for example: tiny-fact");
   ASSERT_NE(example, std::string::npos) << run.err;
   EXPECT_NE(run.err.find("found no JSON object", example), std::string::npos) << run.err;
@@ -206,7 +206,7 @@ TEST(Judge, OnlyUnreadableRepliesAreAnError) {
   EXPECT_EQ(run.err.find("for example", example + 25), std::string::npos) << run.err;
   EXPECT_NE(run.err.find("none of the replies could be read"), std::string::npos) << run.err;
   EXPECT_EQ(judged.count_of("score WHERE metric LIKE 'judge:%'"), 0);
-  // The same when nothing is left to ask.
+  // The error is the same if there is nothing to request.
   const Finished again = judged.run({"--quiet"});
   EXPECT_EQ(again.code, 1);
   EXPECT_NE(again.err.find("none of the replies could be read"), std::string::npos) << again.err;

@@ -24,7 +24,7 @@ Rubric yes_no() {
 
 struct Case {
   std::string text;
-  double value;  // below zero: no judgement
+  double value;  // negative: no judgement
 };
 
 void expect_all(const Rubric& rubric, const std::vector<Case>& cases) {
@@ -78,7 +78,7 @@ TEST(Reply, Json) {
   EXPECT_EQ(both.scores[1].value, 3);
 }
 
-// The mean of three times 0.1 is above 0.1 in doubles.
+// 0.1 + 0.1 + 0.1 divided by 3 exceeds 0.1 in double precision.
 TEST(Reply, MeansAreWithinTheScale) {
   Rubric rubric;
   rubric.high = 0.1;
@@ -102,8 +102,7 @@ TEST(Reply, YesOrNo) {
                         {"<think>yes", -1}});
 }
 
-// Any bytes give a judgement on the scale, or none; and a reply of braces takes no time to speak
-// of.
+// Any bytes give a judgement within the scale or none.  A reply of many braces is parsed fast.
 TEST(Reply, ParsesArbitraryText) {
   Random random(7);
   const std::string good = R"(Well: {"accuracy": 4, "reading experience": 3} <think></think> yes)";

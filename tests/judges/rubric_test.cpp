@@ -47,7 +47,7 @@ Dialogue dialogue_of(const std::string& id, const std::string& task) {
   return out;
 }
 
-// Each kind of question has instructions of its own; those that cannot be answered go before.
+// Each question type has its own instructions.  Those for unanswerable questions take precedence.
 TEST(Rubric, LongMemEvalPromptDependsOnTheQuestionType) {
   const Rubric r = load_rubric(rubric_file("longmemeval"));
   const auto prompt = [&](const std::string& id, const std::string& task) {
@@ -63,7 +63,7 @@ TEST(Rubric, LongMemEvalPromptDependsOnTheQuestionType) {
   EXPECT_EQ(none.find("a difference of one"), std::string::npos);
 }
 
-// What dialogues and answers hold is put in as it stands, braces and names of fields included.
+// Text of dialogues and answers is inserted literally, even if it has braces and field names.
 TEST(Rubric, FillsThePromptTemplate) {
   const Rubric r = parse_rubric(
       "reply: yes-no\n[prompt]\nH<{history}>\nM<{message}>\nC<{context}>\nQ<{question}>\n"
@@ -82,7 +82,7 @@ TEST(Rubric, FillsThePromptTemplate) {
             std::string::npos);
 }
 
-// The example of docs/judges.md is one, and every key stands there.
+// The example in docs/judges.md is a valid rubric, and the page describes every key.
 TEST(Rubric, ParsesTheDocumentedExample) {
   const std::string docs = read_file(TURNBENCH_SOURCE_DIR "/docs/judges.md");
   const std::string begin = "```text\n";

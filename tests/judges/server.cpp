@@ -21,7 +21,7 @@ std::string Server::Request::header(const std::string& name) const {
 }
 
 Server::Server(Handler handler) : handler_(std::move(handler)) {
-  ::setenv("no_proxy", "127.0.0.1", 1);  // whatever the machine has
+  ::setenv("no_proxy", "127.0.0.1", 1);  // regardless of the environment
   socket_ = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -1,6 +1,6 @@
 #pragma once
 
-// An HTTP server on loopback that says what a test makes it say, byte for byte.
+// An HTTP server on loopback that sends the bytes that a test prescribes.
 
 #include <atomic>
 #include <chrono>
@@ -15,12 +15,12 @@ namespace turnbench::test {
 class Server {
  public:
   struct Request {
-    int number = 0;  ///< from 0, as they come
+    int number = 0;  ///< from 0, in order of arrival
     std::string head, body;
-    std::string header(const std::string& name) const;  ///< "" if it is not there
+    std::string header(const std::string& name) const;  ///< "" if absent
   };
   struct Response {
-    std::string bytes;  ///< sent as they stand; then the connection is closed
+    std::string bytes;  ///< sent unchanged; then the connection is closed
     std::chrono::milliseconds delay{0};
   };
   using Handler = std::function<Response(const Request&)>;
@@ -46,10 +46,10 @@ class Server {
   std::thread thread_;
 };
 
-/// A whole response; `headers` are lines with their ends.
+/// A complete response; each line of `headers` has a line end.
 std::string http(int status, const std::string& body, const std::string& headers = "");
 
-/// A chat completion that says `text`.
+/// A chat completion with the content `text`.
 std::string completion(const std::string& text);
 
 }  // namespace turnbench::test

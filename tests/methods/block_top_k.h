@@ -1,6 +1,6 @@
 #pragma once
 
-// A small selection method, and the errors that authors of one make.
+// A small selection method, with the typical errors of such methods as faults.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,11 +24,11 @@ class BlockTopK : public SelectionPolicy {
   enum class Fault {
     kNone,
     kGapInPinned,         ///< the pinned tokens lack one that every step reads
-    kTooFewPinned,        ///< it promises to pin fewer tokens than it pins
-    kTooFewStepTokens,    ///< it promises to read fewer tokens than it reads
-    kStaleIndex,          ///< its index has no tokens of the answer
-    kPinsTheCurrentOnly,  ///< it pins the current token alone
-    kGivesHostKeys,       ///< a backend's operation gets a KV set in host memory
+    kTooFewPinned,        ///< demand() declares fewer pinned tokens than pinned() returns
+    kTooFewStepTokens,    ///< demand() declares fewer tokens per step than select() returns
+    kStaleIndex,          ///< the index lacks the tokens of the answer
+    kPinsTheCurrentOnly,  ///< only the current token is pinned
+    kGivesHostKeys,       ///< passes a KV set in host memory to a backend operation
   };
 
   explicit BlockTopK(Fault fault) : fault_(fault) {}
@@ -79,15 +79,15 @@ class BlockTopK : public SelectionPolicy {
   static constexpr int kSinks = 2, kLocal = 6, kBlock = 4, kBlocks = 4;
   struct Layer {
     std::vector<std::vector<float>> means;  ///< [sets][blocks, head_dim]
-    int tokens = 0;                         ///< of the first set when it was last asked
+    int tokens = 0;                         ///< tokens of the first set in the last call
   };
 
-  /// The first slot of the local window, which begins with a block.
+  /// The first slot of the local window, which begins at a block boundary.
   static int window_begin(int tokens) {
     return kSinks + std::max(0, tokens - 1 - kLocal - kSinks) / kBlock * kBlock;
   }
 
-  /// Adds the blocks that are complete.
+  /// Adds the means of the blocks that are complete.
   void extend(const LayerView& view, Layer& layer) const {
     const auto width = static_cast<std::size_t>(view.shape.head_dim);
     for (std::size_t s = 0; s < view.sets.size(); ++s) {

@@ -9,7 +9,7 @@
 
 namespace turnbench::test {
 
-/// A copy of the model `qwen2` whose values are the same vector at every token.
+/// A copy of the model `qwen2` whose value vectors are the same at every token.
 class ConstantValues {
  public:
   ConstantValues() {

@@ -1,7 +1,7 @@
 #pragma once
 
-// One layer with random queries, keys and values, as a policy meets it, and the plain references
-// that methods are held against: dense masks, double precision, eager attention.
+// One layer with random queries, keys and values, as policies get it, and the plain references that
+// methods are compared with: dense masks, double precision, eager attention.
 
 #include <cmath>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace turnbench::test {
 
 class Layer {
  public:
-  /// `n` cached tokens of which the last `rows` are this pass's.
+  /// `n` cached tokens; the last `rows` are the rows of this pass.
   Layer(int kv_heads, int group, int head_dim, int n, int rows, std::uint64_t seed,
         int tail_rows = 256)
       : shape{4, kv_heads * group, kv_heads, head_dim},
@@ -56,8 +56,8 @@ class Layer {
         QueryRows{query_rows().rows_at(first, rows), positions.data() + first}, &tail);
   }
 
-  /// What the backend's attention writes for jobs that `make` lays out over an output of `count`
-  /// floats.
+  /// The output of the backend's attention for the jobs of `make`, which writes to an output of
+  /// `count` floats.
   template <typename Make>
   std::vector<float> attend(std::size_t count, const Make& make) {
     Buffer out(count * sizeof(float), backend->memory());
@@ -91,7 +91,8 @@ class Layer {
     return out;
   }
 
-  /// Attention probability of key j for the row at position i of query head h, eagerly.
+  /// Attention probability of key j for the row at position i of query head h, from whole rows in
+  /// double precision.
   double probability(int h, int i, int j) {
     auto& row = cache_[{h, i}];
     if (row.empty()) {
@@ -125,7 +126,7 @@ class Layer {
   LayerMemo memo;
   BackgroundTasks background{1};
   Arena scratch{backend->memory()};
-  int prompt_tokens = 0;  ///< 0: all n are
+  int prompt_tokens = 0;  ///< 0: all n tokens are prompt tokens
   int generated = 0;
 
  private:
@@ -140,8 +141,8 @@ class Layer {
   std::map<std::pair<int, int>, std::vector<double>> cache_;
 };
 
-/// The k best of scores, lower index first on ties; and, because two ways of summing may order
-/// nearly equal scores differently, a check that compares sets by their scores.
+/// The k best of `scores`; ties go to the lower index.  Two orders of summation may rank nearly
+/// equal scores differently, so `same_by_score` compares sets of slots by their scores.
 inline std::vector<std::int32_t> best(const std::vector<double>& scores, int k) {
   std::vector<std::int32_t> order(scores.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
@@ -158,7 +159,7 @@ inline bool same_by_score(const std::vector<std::int32_t>& got,
                           double tolerance = 1e-5) {
   if (got.size() != want.size()) return false;
   const std::set<std::int32_t> a(got.begin(), got.end()), b(want.begin(), want.end());
-  double low = INFINITY, high = -INFINITY;  // of the members that differ
+  double low = INFINITY, high = -INFINITY;  // over slots that only one of the sets has
   for (std::int32_t x : a) {
     if (!b.contains(x))
       low = std::min(low, scores[static_cast<std::size_t>(x)]),

@@ -1,7 +1,7 @@
 #pragma once
 
-// A decoder of the Llama family with its cache, in the plainest form: double precision, dense
-// matrices, a loop for each sum.  What whole dialogues are held against.
+// A plain decoder of the Llama family with its cache: double precision, dense matrices, a loop for
+// each sum.  The reference for whole dialogues.
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ namespace turnbench::test {
 
 using Row = std::vector<double>;
 
-/// Cached tokens of one KV head, or of one query head: a position, a key and a value each.
+/// Cached tokens of one KV head or of one query head; each has a position, a key and a value.
 struct PlainSet {
   std::vector<int> positions;
   std::vector<Row> keys, values;
@@ -38,10 +38,10 @@ struct PlainSet {
   }
 };
 
-using PlainSets = std::vector<PlainSet>;          ///< of a layer
+using PlainSets = std::vector<PlainSet>;          ///< of one layer
 using Attention = std::vector<std::vector<Row>>;  ///< probabilities [query head][row][slot]
-/// What a layer's attention is computed from, before RoPE: [rows] of all heads, at positions first,
-/// first + 1, ...
+/// The inputs of a layer's attention before RoPE: rows of all heads at positions first, first + 1,
+/// ...
 struct PlainRows {
   int layer = 0, first = 0;
   std::vector<Row> queries, keys, values;
@@ -61,8 +61,8 @@ class PlainDecoder {
     }
   }
 
-  /// Reads tokens at positions first, first + 1, ... behind what `cache` [layer] holds, which grows
-  /// by them; `after` may then drop what it likes of a layer.  Returns the last token's logits.
+  /// Reads tokens at positions first, first + 1, ... and appends them to `cache` [layer].  `after`
+  /// may then drop tokens of the layer.  Returns the last token's logits.
   Row forward(std::vector<PlainSets>& cache, std::span<const int> tokens, int first,
               const AfterAttention& after) const {
     const auto hidden = static_cast<std::size_t>(config.hidden);
@@ -112,18 +112,18 @@ class PlainDecoder {
     const Row last = normed(x.back(), "model.norm.weight");
     Row logits;
     for (std::size_t token = 0; token * hidden < table.size(); ++token) {
-      // The embedding is the head, too.
+      // The output projection is the embedding matrix.
       logits.push_back(dot(&table[token * hidden], last.data(), hidden));
     }
     return logits;
   }
 
-  /// Every head rotated to a position.
+  /// All heads of x, rotated to a position.
   Row rotated(Row x, int position) const {
     const std::size_t half = frequencies_.size();
     for (std::size_t head = 0; head < x.size(); head += 2 * half) {
       for (std::size_t i = 0; i < half; ++i) {
-        // The angle is a float product in the reference implementations.
+        // The reference implementations compute the angle as a float32 product.
         const double angle = static_cast<float>(position) * frequencies_[i], a = x[head + i],
                      b = x[head + half + i];
         x[head + i] = a * std::cos(angle) - b * std::sin(angle);
@@ -134,12 +134,12 @@ class PlainDecoder {
   }
 
   ModelConfig config;
-  /// If set, computes attention in place of the decoder, and knows what is cached: [rows] of all
-  /// heads.
+  /// If set, replaces the decoder's attention and manages the cached tokens itself.  Returns the
+  /// outputs of all heads for each row.
   std::function<std::vector<Row>(const PlainRows&)> attention = {};
 
  private:
-  // By pointers: most of the time goes here, and tests are not optimized.
+  // Takes pointers because most of the time is spent here and tests are not optimized.
   static double dot(const double* a, const double* b, std::size_t n) {
     double sum = 0;
     for (std::size_t i = 0; i < n; ++i) sum += a[i] * b[i];
@@ -172,7 +172,8 @@ class PlainDecoder {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
   }
 
-  /// Softmax over the slots that a row sees; the heads' sums of values go to `mixed` [row].
+  /// Softmax over the slots that a row sees; the weighted sums of the heads' values go to `mixed`
+  /// [row].
   Attention attend(const PlainSets& sets, const std::vector<Row>& queries, int first,
                    std::vector<Row>& mixed) const {
     const auto heads = static_cast<std::size_t>(config.heads);

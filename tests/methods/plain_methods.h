@@ -1,7 +1,7 @@
 #pragma once
 
-// The eviction methods by the book, in the most direct way: from whole attention matrices in double
-// precision, every score summed anew, every ranking a full sort.
+// The eviction methods in their plainest form: from complete attention matrices in double
+// precision; every score is summed anew, every ranking is a full sort.
 
 #include <algorithm>
 #include <cmath>
@@ -17,16 +17,17 @@ namespace turnbench::test {
 
 using Slots = std::vector<int>;
 
-/// A layer when its attention is done.
+/// A layer after its attention was computed.
 struct Seen {
   int layer = 0, layers = 0;
   const PlainSets& sets;
   const Attention& attention;
   std::span<const int> tokens;  ///< of the whole dialogue
-  int prompt_tokens = 0;        ///< of them up to the end of the turn's prompt
-  int step = 0;                 ///< of the answer; 0 when the prompt ends
-  /// The smallest relative distance so far of what was preferred to what was not.  Equal scores
-  /// are equal in any arithmetic here; nearly equal ones would make a test depend on rounding.
+  int prompt_tokens = 0;        ///< of `tokens`, up to the end of the turn's prompt
+  int step = 0;                 ///< within the answer; 0 after the prompt
+  /// The smallest relative difference so far between a chosen score and one that was not chosen.
+  /// Equal scores are equal in any arithmetic here; nearly equal ones would make a test depend on
+  /// rounding.
   double& closest;
 
   void prefer(double better, double worse) const {
@@ -36,7 +37,7 @@ struct Seen {
   int rows() const { return static_cast<int>(attention[0].size()); }
 };
 
-/// Slots that each set keeps, or nothing where everything stays.  `steps`: also after each step.
+/// The slots that each set keeps; an empty result keeps all.  `steps`: also called after each step.
 struct PlainMethod {
   std::function<std::vector<Slots>(const Seen&)> keep;
   bool steps = false;
@@ -53,7 +54,7 @@ inline Slots joined(Slots a, const Slots& b) {
   return a;
 }
 
-/// Indices from the highest score to the lowest, the lower one first where they are equal.
+/// Indices by descending score; ties go to the lower index.
 inline Slots by_score(const Row& scores) {
   Slots out = range(0, static_cast<int>(scores.size()));
   std::stable_sort(out.begin(), out.end(), [&](int a, int b) {
@@ -75,7 +76,8 @@ inline Slots top(const Seen& seen, const Row& scores, int k) {
   return out;
 }
 
-/// What `heads` heads from `first` on give to the slots below `count`, summed over the last rows.
+/// Attention of `heads` heads from `first` on to the slots below `count`, summed over the last
+/// rows.
 inline Row column_sums(const Seen& seen, std::size_t first, std::size_t heads, int last_rows,
                        int count) {
   Row out(static_cast<std::size_t>(std::max(count, 0)), 0);
@@ -88,18 +90,19 @@ inline Row column_sums(const Seen& seen, std::size_t first, std::size_t heads, i
   return out;
 }
 
-/// A number of tokens, or below 1 a share of the prompts' tokens.
+/// A number of tokens; a value below 1 is a share of the prompt's tokens.
 inline int tokens_of(double budget, int prompt_tokens) {
   return static_cast<int>(budget < 1 ? std::floor(budget * prompt_tokens + 1e-9) : budget);
 }
 
-/// How three layers share what they choose: in proportion to weights, or as a pyramid.
+/// How three layers share their tokens: in proportion to weights, or as a pyramid.
 struct Sharing {
   Row weights = {1, 1, 1};
-  int beta = 0;                 ///< of the pyramid; 0: none
+  int beta = 0;                 ///< parameter of the pyramid; 0: no pyramid
   bool short_is_equal = false;  ///< no pyramid for prompts of less than twice the mean
 
-  /// Of `base` in the mean, among `prompt` - `fixed` tokens.
+  /// The tokens of a layer out of `prompt` - `fixed` candidates; the mean over the layers is
+  /// `base`.
   int of(int layer, int base, int prompt, int fixed) const {
     const int candidates = prompt - fixed;
     if (base >= candidates || (beta == 0 && weights == Row{1, 1, 1})) return base;
@@ -108,7 +111,8 @@ struct Sharing {
       const int high = std::min(candidates, 2 * base - base / beta);
       return layer == 0 ? high : layer == 1 ? base : 2 * base - high;
     }
-    // Halves go to the lower layer; the weights of these tests leave no other remainder.
+    // Two layers may have a remainder of 1/2 each; the lower layer gets the token.  The weights of
+    // these tests lead to no other remainders.
     const double sum = weights[0] + weights[1] + weights[2];
     std::vector<int> out;
     int left = 3 * base;
@@ -143,14 +147,14 @@ inline PlainMethod plain_tova(double budget) {
 
 struct Hitters {
   double budget = 0, recent = 0.5;
-  bool counts_current = false;  ///< the token of the next step is one of the budget's recent ones
-  int window = 0;               ///< H2O after the prompt only: what it always keeps
+  bool counts_current = false;  ///< the next step's token counts as a recent one
+  int window = 0;               ///< H2O after the prompt only: tokens that are always kept
   double last_temperature = 1;
   int t_max = 1;
   Sharing sharing = {};
 };
 
-/// H2O and Keyformer without noise: sums of what all rows gave to the tokens that are still there.
+/// H2O, and Keyformer without noise: the attention of all rows, summed for the tokens in the cache.
 inline PlainMethod plain_hitters(const Hitters& s) {
   const auto keep = [s, sums = std::map<int, std::vector<Row>>()](const Seen& seen) mutable {
     const double temperature =
@@ -190,8 +194,8 @@ inline PlainMethod plain_hitters(const Hitters& s) {
   return {keep, s.window == 0};
 }
 
-/// SnapKV's scores: summed over the window's rows and the heads of a set, which ranks as their mean
-/// does, and pooled by the maximum.
+/// SnapKV's scores: summed over the rows of the window and the heads of a set, which ranks like
+/// their mean, and max-pooled.
 struct Window {
   double budget = 0;
   int window = 4, kernel = 3;
@@ -219,7 +223,7 @@ struct Window {
     }
     return out;
   }
-  /// The best `count` before the window, and the window.
+  /// The `count` best slots before the window, and the window.
   Slots kept(const Seen& seen, std::size_t list, const Row& scores, int count) const {
     const int n = size(seen, list);
     return joined(top(seen, scores, count), range(std::max(0, n - window), n));
@@ -249,7 +253,8 @@ inline PlainMethod plain_adakv(const Window& w, double alpha) {
     if (total >= static_cast<int>(joint.size())) return std::vector<Slots>();
     std::vector<int> wanted(seen.sets.size(), 0), count;
     for (int j : top(seen, joint, total)) ++wanted[owner[static_cast<std::size_t>(j)]];
-    // Floors first, then a token at a time to the largest remainder, if the head has one left.
+    // Each head gets the floor of its target.  Heads with free candidates then get one more token
+    // at a time, in the order of their remainders.
     Row remainder;
     for (int x : wanted) {
       const double target = alpha * base + (1 - alpha) * x;
@@ -273,15 +278,15 @@ inline PlainMethod plain_adakv(const Window& w, double alpha) {
   }};
 }
 
-/// Scores of ChunkKV and SABlock: over all heads of the layer, not pooled.
+/// Scores of ChunkKV and SABlock: the mean over all heads of the layer, without pooling.
 inline Row layer_scores(const Seen& seen, int window) {
   Row out = column_sums(seen, 0, seen.attention.size(), window, seen.size() - window);
   for (double& x : out) x /= static_cast<double>(seen.attention.size());
   return out;
 }
 
-/// `count` of the first slots in blocks of `size`, best block first; of the last one that is taken
-/// its first tokens, or its best.
+/// `count` slots in blocks of `size`, the best block first.  A last block that does not fit as a
+/// whole gives its first slots if `mean`, otherwise its best.
 inline Slots in_order(const Seen& seen, const Row& scores, int size, int count, bool mean) {
   const int n = static_cast<int>(scores.size());
   Row blocks;
@@ -293,7 +298,7 @@ inline Slots in_order(const Seen& seen, const Row& scores, int size, int count, 
   Slots out;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const int left = count - static_cast<int>(out.size()), begin = order[i] * size;
-    if (i > 0) {  // up to the first block that is not taken
+    if (i > 0) {  // also compares the last chosen block with the next one
       seen.prefer(blocks[static_cast<std::size_t>(order[i - 1])],
                   blocks[static_cast<std::size_t>(order[i])]);
     }
@@ -316,8 +321,8 @@ inline PlainMethod plain_chunkkv(double budget, int window, int chunk) {
   }};
 }
 
-/// SABlock with its defaults: lambda = gamma = 0.5, tau = 0.8, blocks of at most 10.
-/// `ends(token)`: whether a segment ends behind it.
+/// SABlock with its defaults: lambda = gamma = 0.5, tau = 0.8, blocks of at most 10 tokens.
+/// `ends(token)` is true if a segment ends after the token.
 inline PlainMethod plain_sablock(double budget, int window,
                                  const std::function<bool(int token)>& ends) {
   return {[=](const Seen& seen) {
@@ -325,7 +330,7 @@ inline PlainMethod plain_sablock(double budget, int window,
               count = tokens_of(budget, seen.prompt_tokens) - window;
     if (count >= m) return std::vector<Slots>();
     const Row s = layer_scores(seen, window);
-    std::vector<Slots> segments;  // that have candidates
+    std::vector<Slots> segments;  // segments with candidates
     int segment = 0, last = -1;
     for (int slot = 0, position = 0; slot < m; ++slot) {
       for (; position < seen.sets[0].positions[static_cast<std::size_t>(slot)]; ++position)

@@ -1,6 +1,7 @@
 #pragma once
 
-// What a prefill policy's patterns compute, held against a dense mask in double precision.
+// Compares the pairs that a prefill policy's patterns compute with a dense mask, and the attention
+// with a reference in double precision.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -14,14 +15,14 @@
 
 namespace turnbench::test {
 
-/// Whether query head h's row i sees key j, by a method's definition; causality is added.
+/// True if row i of query head h attends to key j by the method's definition, before causality.
 using DenseMask = std::function<bool(int h, int i, int j)>;
 
 inline PatternPass pass_of(const Layer& layer) {
   return {layer.n - layer.rows, layer.rows};
 }
 
-/// The keys that each row of the pass reads, as the kernel asks for them.
+/// The keys that each row of the pass reads, computed as in the kernel.
 inline std::vector<std::vector<std::int32_t>> rows_of(const HeadPattern& p, PatternPass pass) {
   std::vector<std::vector<std::int32_t>> out(static_cast<std::size_t>(pass.rows));
   std::vector<std::int32_t> keys;
@@ -44,7 +45,7 @@ inline std::vector<float> attend(Layer& layer, const std::vector<HeadPattern>& p
   const std::size_t width = static_cast<std::size_t>(layer.shape.heads * layer.shape.head_dim);
   const auto first = static_cast<std::size_t>(layer.n - layer.rows);
   return layer.attend(static_cast<std::size_t>(layer.rows) * width, [&](float* out) {
-    const auto rows = [&](auto* data, int head) {  // of the heads that read one set
+    const auto rows = [&](auto* data, int head) {  // of the heads that share a set
       return MatrixView(data, layer.rows, width)
           .columns_at(head * layer.shape.head_dim, layer.shape.group() * layer.shape.head_dim);
     };
@@ -64,7 +65,7 @@ inline std::vector<float> attend(Layer& layer, const std::vector<HeadPattern>& p
   });
 }
 
-/// Masks of all rows; outputs of some, the first and the last included.
+/// Compares the masks of all rows, and the outputs of some rows including the first and the last.
 inline void expect_equal(Layer& layer, const std::vector<HeadPattern>& patterns,
                          const DenseMask& mask) {
   const PatternPass pass = pass_of(layer);
@@ -107,8 +108,8 @@ inline std::vector<HeadPattern> plan(const std::string& spec, Layer& layer, int 
   return Method::parse(spec).make().prefill->plan(layer.view(at));
 }
 
-/// test(layer) for the sizes that methods are held against: whole prompts, and later turns that
-/// begin off every grid.
+/// Calls test(layer) for the sizes under test: whole prompts, and later turns that do not begin at
+/// a block boundary.
 inline void for_each_size(const std::function<void(Layer&)>& test) {
   std::uint64_t seed = 1;
   for (int group : {1, 4, 7}) {

@@ -15,8 +15,9 @@ namespace turnbench::test {
 using Ints = std::vector<std::int32_t>;
 using Rows = std::vector<std::vector<double>>;
 
-/// heads[h][i][j] is what row i of query head h gives to key j; key j is a unit vector, so that a
-/// query spells out its row of logits.  `rows` of them are the pass's, the rest were cached before.
+/// heads[h][i][j] is the attention probability of row i of query head h for key j.  Keys are unit
+/// vectors, so the elements of a query are its logits.  The last `pass_rows` rows are those of the
+/// pass (0: all rows); the others are cached already.
 class PrescribedLayer : public Layer {
  public:
   explicit PrescribedLayer(const std::vector<Rows>& heads, int kv_heads = 1, int pass_rows = 0)
@@ -50,8 +51,8 @@ class PrescribedLayer : public Layer {
   }
 };
 
-/// Rows that all look alike where causality lets them: row i gives to keys 0 .. i - 1 what `last`
-/// says, and to itself the rest.
+/// Rows that are equal except for causality: row i gives key j < i the probability last[j], and
+/// itself the rest.
 inline Rows rows_like(const std::vector<double>& last) {
   Rows out;
   for (std::size_t i = 0; i <= last.size(); ++i) {
@@ -68,8 +69,8 @@ inline std::vector<Ints> kept(const std::string& spec, Layer& layer, int at = 0)
   return Method::parse(spec).make().eviction->after_prefill(layer.view(at)).slots;
 }
 
-/// Sums over rows [first, n) of what the heads [first_head, first_head + heads) give to each key
-/// below `count`.
+/// Attention of the heads [first_head, first_head + heads) to each key below `count`, summed over
+/// rows [first, n).
 inline std::vector<double> summed(Layer& layer, int first_head, int heads, int first, int count) {
   std::vector<double> out(static_cast<std::size_t>(count), 0);
   for (int h = first_head; h < first_head + heads; ++h) {
@@ -96,13 +97,13 @@ inline Ints and_tail(Ints chosen, int begin, int end) {
   return chosen;
 }
 
-/// Sets are equal as sets of scores; what stands behind `scores` must be equal outright.
+/// True if the sets have the same scores.  Slots from scores.size() on must be equal.
 inline bool equal_by_score(const Ints& got, const Ints& want, std::vector<double> scores, int n) {
   scores.resize(static_cast<std::size_t>(n), 1e9);
   return std::is_sorted(got.begin(), got.end()) && same_by_score(got, want, scores);
 }
 
-/// Gives a layer a text: token t ends a segment if it is in `ends`.
+/// Sets a text of the layer in which token t ends a segment if it is in `ends`.
 inline void tell(Layer& layer, std::vector<int>& tokens, const std::vector<int>& ends) {
   tokens.assign(static_cast<std::size_t>(layer.n), 0);
   for (int t : ends) tokens[static_cast<std::size_t>(t)] = 1;

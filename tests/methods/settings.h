@@ -1,9 +1,9 @@
 #pragma once
 
-// Settings of methods by the names of their parameters, for tests that go over the whole registry.
-// A parameter of a new name needs a line here if its default leaves a method nothing to do on a
-// short prompt (kSmall), or if it switches the method off (kOff).  So does a method whose steps do
-// not select as an index over all tokens would (kIndicesOfPrompts).
+// Settings of methods by parameter name, for tests that cover the whole registry.  A new parameter
+// name needs a line in kSmall if its default would give the method nothing to do on a short prompt,
+// and in kOff if the parameter can switch the method off.  A method needs a line in
+// kIndicesOfPrompts if its steps select other tokens than with an index over all tokens.
 
 #include <algorithm>
 #include <map>
@@ -25,7 +25,7 @@ struct Setting {
 
 constexpr int kBudget = 24, kWindow = 4;  ///< of `kSmall`
 
-/// Settings under which a method has something to do on a prompt of 200 tokens.
+/// Settings under which a method drops tokens of a prompt of 200 tokens.
 inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBudget, "24"},
                                             {"window", ParameterInfo::Kind::kInteger, "4"},
                                             {"kernel", ParameterInfo::Kind::kInteger, "3"},
@@ -59,7 +59,7 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"outliers", ParameterInfo::Kind::kInteger, "2"},
                                             {"lw", ParameterInfo::Kind::kInteger, "1"}};
 
-/// Settings that switch a method off: with all that it has, it is full attention.
+/// Settings that switch a method off, so that it gives full attention.
 inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudget, "100000"},
                                           {"local", ParameterInfo::Kind::kInteger, "99999"},
                                           {"alpha", ParameterInfo::Kind::kNumber, "1"},
@@ -68,12 +68,12 @@ inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudge
                                           {"gamma", ParameterInfo::Kind::kNumber, "1.001"},
                                           {"lw", ParameterInfo::Kind::kInteger, "100000"}};
 
-/// A budget of B tokens with this parameter keeps B times its value.
+/// Parameters that multiply the budget: with the value x, a budget of B tokens keeps x B.
 inline const std::vector<Setting> kBudgetFactors = {
     {"semantic_factor", ParameterInfo::Kind::kNumber, ""}};
 
-/// Methods whose steps do not select as an index built over all tokens would, with a setting if
-/// only that makes them so, and why.
+/// Methods whose steps select other tokens than with an index built over all tokens, the setting
+/// that causes this (empty: any), and the reason.
 struct IndexTrait {
   std::string_view name, setting, value, reason;
 };
@@ -91,7 +91,8 @@ constexpr IndexTrait kIndicesOfPrompts[] = {
 /// Rules by which the layers of any model can share a budget.
 constexpr std::string_view kLayerRules[] = {"pyramid", "pyramid/3"};
 
-/// What a method is given on top of `tokens` kept of `prompt` (as its parameter comp says).
+/// Additional tokens under the parameter `comp`, which compensates a method for other methods'
+/// transfers.  The method keeps `tokens` tokens of `prompt`.
 inline int compensation(const Values& values, int tokens, int prompt) {
   const auto comp = values.find("comp");
   if (comp == values.end() || comp->second == "none") return 0;
@@ -99,8 +100,8 @@ inline int compensation(const Values& values, int tokens, int prompt) {
   return comp->second == "index" ? index : index + (prompt - 32) * tokens / (2 * prompt);
 }
 
-/// What a method with outliers reads beside its budget: them, the rest of a prompt behind its last
-/// chunk, and the answer.
+/// Tokens that a method with outliers reads in addition to its budget: the outliers, the part of a
+/// prompt after its last chunk, and the answer.
 inline int read_on_top(const Values& values, int answer) {
   const auto outliers = values.find("outliers");
   if (outliers == values.end()) return 0;
@@ -134,15 +135,16 @@ inline Values small_values(const MethodInfo& info) {
   return out;
 }
 
-/// Whether shares of a budget are rounded one by one, as a reference code does it: their sum may
-/// miss the budget.
+/// True if shares of a budget are rounded one by one, as in a reference implementation.  Their sum
+/// may then differ from the budget.
 inline bool rounds(const Values& values) {
   return std::any_of(values.begin(), values.end(), [](const auto& value) {
     return value.first.ends_with("_exact") && value.second == "false";
   });
 }
 
-/// Why a method's steps need not select as an index over all tokens would; empty if they do.
+/// Why a method's steps may select other tokens than with an index over all tokens; empty if they
+/// may not.
 inline std::string_view index_of_prompt(const MethodInfo& info, const Values& values) {
   for (const IndexTrait& trait : kIndicesOfPrompts) {
     if (trait.name != info.name) continue;
@@ -153,7 +155,7 @@ inline std::string_view index_of_prompt(const MethodInfo& info, const Values& va
   return {};
 }
 
-/// Tokens of the budget that a prompt does not use.
+/// Tokens of the budget that are reserved for the current token.
 inline int counts_the_current(const MethodInfo& info) {
   return info.budget_traits.counts_current ? 1 : 0;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
-// What steps read of methods whose layers read the same tokens, and what has to be moved for that.
+// For methods whose layers read the same tokens: which tokens their steps read, and how many bytes
+// are copied for this.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +22,7 @@ namespace turnbench::test {
 using Ints = std::vector<std::int32_t>;
 using Lists = std::vector<Ints>;
 
-/// Logits of a prompt and of an answer fed after it.
+/// Logits of a prompt and of an answer that is fed after it.
 inline std::vector<Logits> answers(Engine& engine, Policies policies, int prompt, int steps) {
   Conversation c(engine, std::move(policies));
   std::vector<Logits> out = {c.turn(synthetic_tokens(prompt, 1))};
@@ -34,7 +35,7 @@ inline std::vector<Logits> answers(Machine& machine, const std::string& spec, in
   return answers(machine.engine, Method::parse(spec).make(), prompt, steps);
 }
 
-/// A method whose steps are observed.
+/// A method whose selections are recorded.
 class Watched : public LayerObserver {
  public:
   Watched(Machine& machine, const std::string& spec)
@@ -57,8 +58,8 @@ class Watched : public LayerObserver {
   std::unique_ptr<Conversation> talk;
 };
 
-/// Bytes of a token that a layer in host memory brings to one of its working sets: a key, a value,
-/// and where that is a card's, the position.
+/// Bytes that are copied to the working set of a layer in host memory for one token of one KV set:
+/// a key, a value and, if the set is in device memory, the position.
 inline std::int64_t fetched_row(const Sequence& sequence, int layer) {
   const WorkingSet& offloaded = *sequence.at(layer).kv.working_set();
   const KvPool& pool = *offloaded.sets().front().pool();
@@ -66,8 +67,9 @@ inline std::int64_t fetched_row(const Sequence& sequence, int layer) {
          (pool.memory().is_host() ? 0 : static_cast<std::int64_t>(sizeof(std::int32_t)));
 }
 
-/// Each step of the layers from `first` on, which are in host memory, loads what the step before
-/// did not read, but for the current token, whose row is written on the device.
+/// The layers from `first` on are in host memory.  Expects that each step loads exactly the tokens
+/// that the previous step did not read.  The current token is not loaded: its row is written on the
+/// device.
 inline void expect_elastic_loads(const Watched& host, int first, std::int64_t budget) {
   const Sequence& sequence = host.talk->sequence;
   const Ledger& ledger = sequence.counters.ledger;
@@ -77,7 +79,7 @@ inline void expect_elastic_loads(const Watched& host, int first, std::int64_t bu
     const auto at = static_cast<std::size_t>(l);
     ASSERT_NE(sequence.at(at).kv.working_set(), nullptr);
     const std::int64_t row = fetched_row(sequence, l);
-    // The prompt's last token stays when the others go to the host.
+    // The prompt's last token stays on the device when the other tokens move to the host.
     const std::int32_t answered = host.read[0][at][0].back();
     Lists last(sequence.sets(l).size(), Ints{answered - 1});
     const std::int64_t all = std::ssize(last) * (budget - 1);

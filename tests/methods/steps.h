@@ -1,6 +1,6 @@
 #pragma once
 
-// A layer that a selection policy meets step by step.
+// A layer for tests of selection policies, extended by one token per step.
 
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace turnbench::test {
 
-/// A layer of `prompt` tokens, and as many steps as there are others.
+/// A layer of `prompt` tokens; the other tokens are appended step by step.
 class Steps : public Layer {
  public:
   Steps(int kv_heads, int group, int head_dim, int prompt, int tokens, std::uint64_t seed)
@@ -22,7 +22,7 @@ class Steps : public Layer {
     n = prompt_tokens = prompt;
   }
 
-  /// A policy at the end of the prompt.
+  /// The policy of a method after the prompt.
   std::unique_ptr<SelectionPolicy> policy(const std::string& spec, int layer = 3) {
     std::unique_ptr<SelectionPolicy> out = Method::parse(spec).make().selection;
     out->after_prefill(view(layer));
@@ -52,7 +52,7 @@ class Steps : public Layer {
   const float* value(std::size_t set, int slot) const {
     return values[set].data() + std::ptrdiff_t{slot} * shape.head_dim;
   }
-  /// Of the last token.
+  /// The query of the last token.
   const float* query(int head) const {
     return queries.data() + (std::ptrdiff_t{n - 1} * shape.heads + head) * shape.head_dim;
   }

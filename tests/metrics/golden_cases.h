@@ -10,14 +10,14 @@
 
 namespace turnbench {
 
-/// One scored text, as tests/golden/make_metric_golden.py builds it.
+/// The texts of one score, as tests/golden/make_metric_golden.py builds them.
 struct GoldenCase {
   std::string prediction;
   std::vector<std::string> references;
   std::vector<std::string> classes;
 };
 
-/// Builds texts from tests/data/metrics/vocabulary.json, each from its kind and index alone.
+/// Builds texts from tests/data/metrics/vocabulary.json; each depends on its kind and index only.
 class GoldenCases {
  public:
   GoldenCases();
@@ -27,8 +27,8 @@ class GoldenCases {
   struct Kind {
     std::vector<std::string> fragments, separators, classes;
     std::vector<std::vector<std::string>> labels;
-    std::int64_t typical = 0;  ///< tokens of a text; most have at most twice as many
-    std::int64_t longest = 0;  ///< tokens of one text; 0: none is that long
+    std::int64_t typical = 0;  ///< tokens of a text; most texts have at most twice as many
+    std::int64_t longest = 0;  ///< tokens of the longest text; 0: no such text
   };
   struct Token {
     std::size_t fragment, separator;

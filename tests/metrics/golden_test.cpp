@@ -1,4 +1,5 @@
-// Scores of the reference packages on generated texts; see tests/golden/make_metric_golden.py.
+// Compares scores with those of the reference packages on generated texts; see
+// tests/golden/make_metric_golden.py.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace turnbench {
 namespace {
 
-/// Which metric must give which column of scores on which kind of texts.
+/// A metric, the kind of texts, and the column of scores that it must reproduce.
 struct Column {
   const char* metric;
   const char* column;

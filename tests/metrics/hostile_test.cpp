@@ -1,4 +1,4 @@
-// No text, however ill-formed or long, may crash a metric or make it run for more than seconds.
+// No text, however ill-formed or long, may crash a metric or take more than a few seconds.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-// Seconds that a score may take; some twenty times as many where a sanitizer watches.
+// Maximum seconds of a score; about twenty times as many with a sanitizer.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double kMostSeconds = 600;
 #else
@@ -32,7 +32,7 @@ std::string random_bytes(std::size_t bytes, std::uint64_t seed) {
   return out;
 }
 
-/// Sentences that all share two words whose order differs, and are all different.
+/// Different sentences that all share two words in changing order.
 std::string crossing_sentences(std::size_t bytes, const char* first, const char* second) {
   std::string out;
   for (int i = 0; out.size() < bytes; ++i) {

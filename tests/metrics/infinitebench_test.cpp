@@ -40,7 +40,7 @@ TEST(InfiniteBench, Choice) {
   EXPECT_EQ(infinitebench_choice("The answer is:C", labels), 0.0);  // one character is skipped
   EXPECT_EQ(infinitebench_choice("The answer is:", labels), 0.0);
   EXPECT_EQ(infinitebench_choice("I choose C", labels), 1.0);
-  EXPECT_EQ(infinitebench_choice("I choose BC or C", labels), 0.0);  // BC stands first
+  EXPECT_EQ(infinitebench_choice("I choose BC or C", labels), 0.0);  // BC comes first
   EXPECT_EQ(infinitebench_choice("", labels), 0.0);
 }
 
@@ -78,7 +78,7 @@ TEST(InfiniteBench, PublishedPredictionsScoreAsTheOfficialRulesSay) {
   const std::filesystem::path folder =
       TURNBENCH_SOURCE_DIR "/../shared/data/infinitebench/predictions/gpt4";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
-  // Means of the first 40 published lines by a separate Python implementation of the rules.
+  // Means of the first 40 published lines, from an independent Python implementation of the rules.
   const std::pair<const char*, double> kExpected[] = {{"code_debug", 17.5},
                                                       {"code_run", 70},
                                                       {"kv_retrieval", 97.5},

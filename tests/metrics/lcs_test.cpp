@@ -61,7 +61,7 @@ TEST(Lcs, LengthEqualsThePlainAlgorithm) {
     const Words b = random_words(random, random.below(200), vocabulary);
     EXPECT_EQ(lcs_length(a, b, vocabulary), plain_table(a, b).back().back());
   }
-  for (std::size_t length : {63, 64, 65, 127, 128, 129}) {  // around the borders of machine words
+  for (std::size_t length : {63, 64, 65, 127, 128, 129}) {  // around multiples of the word size
     const Words same(length, 0);
     EXPECT_EQ(lcs_length(same, same, 1), length);
     EXPECT_EQ(lcs_length(same, Words{}, 1), 0u);
@@ -91,7 +91,7 @@ TEST(Lcs, SequencesInParallelEqualEachAlone) {
         if (matched[c]) places.push_back(c - columns.begin(k));
       }
       EXPECT_EQ(places, expected.columns);
-      // With only the last rows kept, a walk that stays in them is the same, a longer one stops.
+      // If only the last rows are stored, a walk within them is unchanged; a longer walk stops.
       LcsTable partial(columns, vocabulary);
       partial.compute(rows, 20);
       std::vector<bool> again(columns.words.size());

@@ -27,7 +27,7 @@ class ScoreFile : public testing::Test {
     write_file(path_, content);
     return score_file(path_, request);
   }
-  /// The refusal without the path before it.
+  /// The error message without the path at its beginning.
   std::string message(const std::string& content, const ScoreRequest& request) {
     try {
       score(content, request);
@@ -70,7 +70,8 @@ TEST_F(ScoreFile, LongBenchClassesAreThoseOfTheLastLine) {
   const FileScores scores = score(first + last, {.dataset = "trec_e"});
   EXPECT_EQ(scores.metric, "classification");
   EXPECT_EQ(scores.postprocess, "first_line");
-  // Named: B, AB, B; the first B goes, and the second stays since the walk skips nothing else.
+  // The matched classes are B, AB, B.  The removal of the first B during the iteration skips AB,
+  // which would stay anyway; the second B is then removed.
   EXPECT_EQ(scores.lines[0].score, 1.0);
   EXPECT_EQ(scores.lines[1].score, 1.0);
   ASSERT_EQ(scores.by_length.size(), 3u);
@@ -82,7 +83,7 @@ TEST_F(ScoreFile, LongBenchClassesAreThoseOfTheLastLine) {
   EXPECT_EQ(message(first + "{\"pred\": \"A\", \"answers\": \"A\", \"classes\": [\"A\"]}",
                     {.dataset = "trec_e"}),
             ": line 2: found no length, expected one, as LongBench-E scores by it");
-  // In the project's own format each line has its own.
+  // In the project's own format each line has its own classes.
   const FileScores own = score(
       "{\"prediction\": \"A B\", \"references\": [\"A\"], \"classes\": [\"A\"]}\n"
       "{\"prediction\": \"A B\", \"references\": [\"A\"], \"classes\": [\"A\", \"B\"]}\n",
@@ -136,7 +137,7 @@ TEST_F(ScoreFile, BadInputIsRefusedWithItsPlace) {
             "--dataset: found the LongBench dataset \"hotpot\", expected \"hotpotqa\"");
 }
 
-/// Every file of predictions beside a result.json gets the mean that stands there.
+/// Every file of predictions next to a result.json must get the mean in that file.
 TEST(LongBench, PublishedPredictionsScoreAsPublished) {
   const fs::path root = TURNBENCH_SOURCE_DIR "/../shared/data/longbench/scored_predictions";
   if (!fs::exists(root)) GTEST_SKIP() << root << " is not there";

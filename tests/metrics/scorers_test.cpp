@@ -53,11 +53,11 @@ TEST(Rouge, WorkedExamples) {
   EXPECT_EQ(f("The Cat", "the cat"), 0.0);
   EXPECT_EQ(f("...", "a"), 0.0);
   EXPECT_EQ(f("a", ""), 0.0);
-  EXPECT_DOUBLE_EQ(f(" ", "\n"), 0.999999995);  // two blank sentences, the empty word in common
+  EXPECT_DOUBLE_EQ(f(" ", "\n"), 0.999999995);  // two blank sentences, which share the empty word
 }
 
 TEST(Rouge, StopsAtTheOriginalsRecursionLimit) {
-  // Measured with rouge 1.0.1 called from LongBench's depth on CPython 3.11.
+  // Measured with rouge 1.0.1 on CPython 3.11, at LongBench's call depth.
   for (int length : {989, 990, 991, 992}) {
     const std::string text = words("w", length);
     const bool fails = length > 990, fails_zh = length > 989;
@@ -65,17 +65,17 @@ TEST(Rouge, StopsAtTheOriginalsRecursionLimit) {
     EXPECT_EQ(rouge(text, text).f, fails ? 0 : 0.999999995) << length;
     EXPECT_EQ(rouge(text, text, kMaxRougeZhSteps).recursion_zero, fails_zh) << length;
   }
-  // Only the first word in common: left to the first column, then up.
+  // Only the first word matches: the walk goes left to the first column, then up.
   for (int length : {494, 495, 496, 501}) {
     const RougeL score = rouge("s " + words("p", length - 1), "s " + words("r", length - 1));
     EXPECT_EQ(score.recursion_zero, length > 495) << length;
     EXPECT_EQ(score.f > 0, length <= 495) << length;
   }
-  // Nothing in common: along the prediction.
+  // Nothing matches: the walk goes along the prediction.
   EXPECT_FALSE(rouge(words("p", 990), "q").recursion_zero);
   EXPECT_TRUE(rouge(words("p", 991), "q").recursion_zero);
   EXPECT_FALSE(rouge("q", words("r", 5000)).recursion_zero);
-  // One long sentence among short ones is enough.
+  // A single long sentence suffices.
   EXPECT_TRUE(rouge("q. " + words("p", 991), "q").recursion_zero);
 }
 
@@ -91,7 +91,8 @@ TEST(RougeScore, WorkedExamples) {
   EXPECT_DOUBLE_EQ(rouge_score_l("The cat!", "the cat"), 1.0);
   EXPECT_EQ(rouge_score_l("中文", "中文"), 0.0);
   EXPECT_EQ(rouge_score_lsum("", "a"), 0.0);
-  // A line's words count for the reference in any order of lines; rougeL sees one sequence.
+  // rougeLsum matches the words of a line in any line of the reference; rougeL compares one
+  // sequence.
   EXPECT_DOUBLE_EQ(rouge_score_lsum("b c\na", "a\nb c"), 1.0);
   EXPECT_DOUBLE_EQ(rouge_score_l("b c\na", "a\nb c"), 2.0 / 3);
 }
@@ -149,8 +150,8 @@ TEST(CodeSim, DifflibAndLevenshteinDiffer) {
 
 TEST(CodeSim, TakesTheFirstLineWithoutFenceOrComment) {
   EXPECT_EQ(code_sim("\n\n```python\nx = 1 # one\n  y = 2\nz", "  y = 2"), 1.0);
-  EXPECT_EQ(code_sim("\nhttp://a\n", ""), 1.0);  // the empty last line
-  EXPECT_EQ(code_sim("# a\n// b", ""), 1.0);     // no line at all
+  EXPECT_EQ(code_sim("\nhttp://a\n", ""), 1.0);  // the last line, which is empty
+  EXPECT_EQ(code_sim("# a\n// b", ""), 1.0);     // no line qualifies
   EXPECT_EQ(code_sim("   \ny", "y"), 0.0);       // a blank line qualifies
   EXPECT_EQ(code_sim("", "y"), 0.0);
 }
@@ -160,7 +161,7 @@ TEST(CodeSim, IgnoresPopularCharactersOfLongReferences) {
   const std::string reference = std::string(199, 'x');
   EXPECT_EQ(code_sim(line, reference), 0.65);              // 199 characters: 2 * 97 / 299
   EXPECT_EQ(code_sim(line, reference + "x"), 0.0);         // 200: x is junk as a seed
-  EXPECT_EQ(code_sim("x" + line, reference + "x"), 0.01);  // but equal ends are extended over it
+  EXPECT_EQ(code_sim("x" + line, reference + "x"), 0.01);  // equal ends extend the match
 }
 
 TEST(Ruler, ReferencesOccurRegardlessOfCase) {

@@ -27,7 +27,7 @@ TEST(Segmenter, WordsConcatenateToTheText) {
   EXPECT_EQ(cut("。。"), "。|。");
 }
 
-/// A copy of the made-up dictionary with one file replaced.
+/// A copy of the synthetic dictionary with one file replaced.
 class BrokenJieba : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// No probe holds a matrix: memory grows with the number of tokens, not with its square.
+// No probe stores a matrix: memory grows linearly with the number of tokens.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -15,7 +15,7 @@ std::atomic<std::size_t> live{0}, peak{0};
 
 }  // namespace
 
-// Counts what the program asks for.
+// Counts the bytes that the program allocates.
 void* operator new(std::size_t size) {
   void* p = std::malloc(size);
   if (p == nullptr) throw std::bad_alloc();
@@ -48,7 +48,7 @@ namespace {
 
 using namespace test;
 
-/// Bytes that a probe takes at most, on top of the layer that it is shown.
+/// Peak memory of a probe in bytes, without the layer that it observes.
 std::size_t bytes_taken(const std::string& spec, int n) {
   Shown shown = Shown::random(1, 1, 1, n, 64, 1);
   const std::size_t before = live;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Layers with known attention, shown to a probe as the driver shows those of a model.
+// Layers with known attention, passed to probes as the driver passes those of a model.
 
 #include <functional>
 #include <memory>
@@ -16,20 +16,20 @@ namespace turnbench::test {
 
 using Layers = std::vector<std::unique_ptr<Layer>>;
 
-/// The layers of one prompt, and of its answer if there is one.
+/// The layers of a prompt and, if there is one, of its answer.
 struct Shown {
   Layers prompt, answer;
   std::vector<int> tokens;  ///< of the prompt
   std::function<std::string(int)> text = [](int) { return " w"; };
 
-  /// Random attention over `n` tokens and an answer of `answered`.
+  /// Random attention over a prompt of `n` tokens and an answer of `answered` tokens.
   static Shown random(int layers, int kv_heads, int group, int n, int answered,
                       std::uint64_t seed) {
     Shown out;
     for (int l = 0; l < layers; ++l) {
       const std::uint64_t own = seed + 1000 * static_cast<std::uint64_t>(l);
       out.prompt.push_back(std::make_unique<Layer>(kv_heads, group, 8, n, n, own));
-      if (answered > 0)  // the same draws, and more of them
+      if (answered > 0)  // the same values for the prompt, and further ones
         out.answer.push_back(
             std::make_unique<Layer>(kv_heads, group, 8, n + answered, answered + 1, own));
     }
@@ -44,7 +44,7 @@ struct Shown {
   DialogueView view() const { return {tokens, {}, 0, 0, text}; }
 };
 
-/// The name of a probe, with a method where it needs one.
+/// The name of a probe, with a method if it requires one.
 inline std::string with_required(const ProbeInfo& info) {
   for (const ParameterInfo& p : info.parameters) {
     if (p.name == kMethodParameter) return std::string(info.name) + ":method=full";
@@ -76,7 +76,7 @@ inline ProbeResult measured(const std::string& spec, Shown& shown) {
   return probe->results().at(0);
 }
 
-/// The value, which there must be.
+/// The value of a probe; the test fails if it has none.
 inline double value(const std::string& spec, Shown& shown) {
   const ProbeResult out = measured(spec, shown);
   EXPECT_EQ(out.missing, "") << spec;

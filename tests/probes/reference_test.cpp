@@ -1,4 +1,4 @@
-// Every probe of attention against its definition on whole matrices in double precision.
+// Compares every probe of attention with its definition on whole matrices in double precision.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using namespace test;
 using Line = std::pair<char, int>;  // 'v' and a column, or 's' and an offset
 using Lines = std::set<Line>;
 
-/// The heaviest floor(eta x lines) of the lines of rows [first, last) and columns [0, columns).
+/// The floor(eta x lines) heaviest lines over rows [first, last) and columns [0, columns).
 Lines heaviest(Layer& layer, int head, int first, int last, int columns, double eta) {
   std::vector<double> vertical(static_cast<std::size_t>(columns)),
       slash(static_cast<std::size_t>(last));
@@ -68,7 +68,7 @@ double mean_of(const Layers& layers, const Value& value) {
   return sum / count;
 }
 
-/// The best tokens of the prompt by rows [first, last), jointly over heads and layers.
+/// The best tokens of the prompt over rows [first, last), by the sum over all heads and layers.
 std::set<int> best_tokens(const Layers& layers, int n, int first, int last, double share) {
   std::vector<double> sums(static_cast<std::size_t>(n));
   for (const auto& layer : layers) {
@@ -108,7 +108,7 @@ TEST_P(Reference, Coverage) {
                 mean_of(s.prompt, [&](Layer& l, int h) { return covered(l, h, eta); }), 1e-5)
         << eta;
   }
-  // Percentiles of the heads.
+  // Percentiles over the heads.
   std::vector<double> heads;
   for (const auto& layer : s.prompt) {
     for (int h = 0; h < layer->shape.heads; ++h) heads.push_back(covered(*layer, h, 0.25));
@@ -207,7 +207,7 @@ TEST_P(Reference, TokenOverlap) {
           1e-12)
           << index;
     }
-    // Blocks of 21 tokens in 4: 5, 5, 5 and 6.
+    // 21 tokens in 4 blocks of 5, 5, 5 and 6 tokens.
     const std::vector<int> borders = {n, n + 5, n + 10, n + 15, n + 21};
     const auto block = [&](int b) {
       const auto at = static_cast<std::size_t>(b);
@@ -239,7 +239,7 @@ TEST_P(Reference, Redundancy) {
       for (const auto& layer : s.prompt) {
         const std::vector<double> scores = summed(*layer, 0, layer->shape.heads, m, m);
         const Ints top = best(scores, budget);
-        // Block after block, heaviest first; the last one gives its best.
+        // The heaviest blocks in order; the last block gives its best tokens.
         std::vector<std::pair<double, int>> blocks;
         for (int begin = 0; begin < m; begin += block) {
           double sum = 0;
@@ -275,7 +275,7 @@ TEST_P(Reference, Redundancy) {
   }
 }
 
-// The histogram is of what the method keeps: with its blocks put together, the very same tokens.
+// The histogram describes what the method keeps: blocks of these sizes give exactly its tokens.
 TEST_P(Reference, BlockSizesEqualSaBlocks) {
   Shown s = shown();
   s.text = [](int token) {
@@ -290,7 +290,7 @@ TEST_P(Reference, BlockSizesEqualSaBlocks) {
   EXPECT_NEAR(by_tokens, 1, 1e-12);
   EXPECT_EQ(value("block-sizes:budget=30,block_max=1,size=1", s), 1);
   EXPECT_EQ(value("block-sizes:budget=30,block_max=1,size=2", s), 0);
-  // With tau = 0 every segment takes the largest block that its budget fills.
+  // With tau = 0, every segment takes the largest block size that its budget allows.
   std::map<int, double> want;
   double segments = 0;
   for (const auto& layer : s.prompt) {

@@ -1,4 +1,4 @@
-// What probes make of selections that are known.
+// Values of probes for known selections.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace turnbench::test {
 namespace {
 
-/// Two query heads of one KV head, whose last row is the step's.
+/// Two query heads of one KV head; their last row is that of the step.
 PrescribedLayer step_layer() {
   const Rows first = rows_like({.5, .2, .2}), second = rows_like({.1, .6, .1});
   return PrescribedLayer({first, second}, 1, 1);
@@ -28,7 +28,7 @@ double after(const std::string& spec, const std::vector<Selection>& steps) {
 }
 
 TEST(SelectedMass, WorkedExample) {
-  // Rows of four: (.5, .2, .2, .1) and (.1, .6, .1, .2).
+  // Rows of four probabilities: (.5, .2, .2, .1) and (.1, .6, .1, .2).
   const std::string spec = "selected-mass:method=oracle";
   EXPECT_NEAR(after(spec, {{{{0, 3}}}}), (.6 + .3) / 2, 1e-6);
   EXPECT_NEAR(after(spec, {{{{0, 3}, {1, 3}}}}), (.6 + .8) / 2, 1e-6) << "a list for each head";

@@ -1,4 +1,4 @@
-// Worked examples of the measurements, and what must hold whatever the attention is.
+// Worked examples of the measurements, and properties that hold for any attention.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-/// One layer whose heads give what the rows say.
+/// One layer with the given attention probabilities.
 Shown prescribed(const std::vector<Rows>& heads) {
   Shown out;
   out.prompt.push_back(std::make_unique<PrescribedLayer>(heads));
@@ -21,8 +21,9 @@ Shown prescribed(const std::vector<Rows>& heads) {
   return out;
 }
 
-// LoopServe's figure 1: A = (1; .5, .5; .6, .1, .3).  Vertical lines weigh (2.1, .6, .3), slash
-// lines (1.8, .6, .6); {v0, s0} cover (1 + .5 + .5 + .6 + .3) / 3, the cell (0, 0) once.
+// LoopServe's figure 1: A = (1; .5, .5; .6, .1, .3).  The weights of the vertical lines are (2.1,
+// .6, .3), of the slash lines (1.8, .6, .6).  {v0, s0} cover (1 + .5 + .5 + .6 + .3) / 3; the cell
+// (0, 0) counts once.
 TEST(WorkedExample, Coverage) {
   Shown shown = prescribed({{{1}, {.5, .5}, {.6, .1, .3}}});
   const LineMass mass = shown.prompt[0]->view().stats.line_mass(0, 3);
@@ -37,7 +38,8 @@ TEST(WorkedExample, Coverage) {
   EXPECT_NE(measured("coverage:eta=0.1", shown).missing, "") << "0.6 lines are none";
 }
 
-// The rows (1), (.5, .5) and (.6, .1, .3); a second head's are (1), (.9, .1) and (.2, .2, .6).
+// The rows (1), (.5, .5) and (.6, .1, .3); those of a second head are (1), (.9, .1) and (.2, .2,
+// .6).
 TEST(WorkedExample, TopMass) {
   Shown shown = prescribed({{{1}, {.5, .5}, {.6, .1, .3}}, {{1}, {.9, .1}, {.2, .2, .6}}});
   EXPECT_NEAR(value("top-mass:budget=1", shown), 0.6, 1e-5);
@@ -51,8 +53,8 @@ TEST(WorkedExample, TopMass) {
             std::string::npos);
 }
 
-// Redundancy: b = 1 loses nothing; scores (9, 0, 0, 1, 8, 0), K = 2, b = 3: blocks of 9 and 9, the
-// first one's best two are kept, 9 of 17.
+// Redundancy: b = 1 loses nothing.  With the scores (9, 0, 0, 1, 8, 0), K = 2 and b = 3, both
+// blocks weigh 9; the best two tokens of the first block are kept, with 9 of 17.
 TEST(WorkedExample, Redundancy) {
   const double sum = 18;
   Rows rows = rows_like({9 / sum, 0, 0, 1 / sum, 8 / sum, 0});
@@ -64,15 +66,15 @@ TEST(WorkedExample, Redundancy) {
   EXPECT_EQ(in_blocks(std::vector<float>{9, 0, 0, 1, 8, 0}, 3, 2), (Ints{0, 1}));
 }
 
-// Fragmentation: a block is fragmented if a token in it ends a segment and the next one is in it
-// too.  Segments of 3, 1 and 4 tokens before a window of 2.
+// Fragmentation: a block is fragmented if it contains both a token that ends a segment and the next
+// token.  Segments of 3, 1 and 4 tokens before a window of 2.
 TEST(WorkedExample, Fragmentation) {
   Shown shown;
   shown.number_tokens(10);
   shown.text = [](int token) { return token == 2 || token == 3 || token == 7 ? " x," : " x"; };
-  // Blocks of 2: 01 23| 45 67; the border behind 2 lies within the second block.
+  // Blocks of 2: 01 23| 45 67; the boundary after token 2 is within the second block.
   EXPECT_EQ(value("fragmentation:block=2,window=2", shown), 0.25);
-  // Blocks of 3: 012 | 3 45, 67: the border behind 3 lies within the second block.
+  // Blocks of 3: 012 | 3 45, 67: the boundary after token 3 is within the second block.
   EXPECT_DOUBLE_EQ(value("fragmentation:block=3,window=2", shown), 1.0 / 3);
   EXPECT_EQ(value("fragmentation:block=4,window=2", shown), 0.5);
   EXPECT_EQ(value("fragmentation:block=8,window=2", shown), 1);
@@ -84,7 +86,7 @@ TEST(WorkedExample, Fragmentation) {
 }
 
 // LoopServe's figure 2: slash lines by offset, vertical lines by column.  The head chooses v0 and
-// s0 of the first prompt, v1 and s0 of the second: 1 line of 3 in common.
+// s0 for the first prompt, v1 and s0 for the second: 1 of 3 lines is shared.
 TEST(WorkedExample, LineOverlap) {
   Shown a = prescribed({{{1}, {.5, .5}, {.6, .1, .3}}}),
         b = prescribed({{{1}, {.05, .95}, {.05, .55, .4}}});
@@ -99,15 +101,15 @@ TEST(WorkedExample, LineOverlap) {
   }
 }
 
-// LoopServe's figure 3: 4 tokens cut into 2 and 2.  The first part chooses v0 (1.9 of 2); the
-// second part's two lines are v2 and s0, or what is left of them without the first part's reach.
+// LoopServe's figure 3: 4 tokens cut into 2 and 2.  The first part chooses v0 (1.9 of 2).  The
+// second part chooses v2 and s0; of=shared ignores lines that the first part cannot have.
 TEST(WorkedExample, SegmentOverlap) {
   Shown shown = prescribed({{{1}, {.9, .1}, {.04, .05, .91}, {.3, .03, .6, .07}}});
   // First part: v0 1.9, s0 1.1, s1 .9, v1 .1; eta = .25 takes 1 of 4 lines: v0.
   // Second part: v2 1.51, s0 .98, s1 .65, v0 .34, ...; 2 of 8 lines: v2, s0.
   EXPECT_EQ(value("segment-overlap:eta=0.25", shown), 0);
-  // 2 of 4: v0, s0; 4 of 8: v2, s0, s1, v0: two of the four are in common, two of the three that
-  // the first part has too.
+  // 2 of 4: v0, s0; 4 of 8: v2, s0, s1, v0.  Two of the four are shared, or two of the three that
+  // exist in the first part.
   EXPECT_DOUBLE_EQ(value("segment-overlap:eta=0.5", shown), 0.5);
   EXPECT_DOUBLE_EQ(value("segment-overlap:eta=0.5,of=shared", shown), 2.0 / 3);
   EXPECT_DOUBLE_EQ(value("segment-overlap:eta=1,of=shared", shown), 1);
@@ -117,7 +119,7 @@ TEST(WorkedExample, SegmentOverlap) {
         << split;
 }
 
-// Everything that is chosen is in common.
+// If all lines or tokens are chosen, all are shared.
 TEST(Identities, WholeBudgetsAndSingleTokens) {
   for (int n : {2, 63, 64, 65, 150}) {
     SCOPED_TRACE(n);
@@ -127,7 +129,7 @@ TEST(Identities, WholeBudgetsAndSingleTokens) {
                              "window-overlap:budget=100%,index=1", "block-overlap:budget=100%",
                              "token-overlap:budget=100000", "block-overlap:distance=0,budget=1"})
       EXPECT_EQ(value(spec, shown), 1) << spec;
-    // The window that is the whole answer.
+    // The window that covers the whole answer.
     EXPECT_EQ(value("window-overlap:index=0,window=20,budget=1", shown), 1);
     EXPECT_EQ(value("redundancy:block=1,window=1,budget=4", shown), 0);
     EXPECT_EQ(value("redundancy:block=1,window=1,budget=4,by=tokens", shown), 0);
@@ -145,7 +147,7 @@ TEST(Identities, WholeBudgetsAndSingleTokens) {
   }
 }
 
-// What cannot be measured has no value, and says so.
+// A probe that cannot measure a prompt has no value, and a reason.
 TEST(Missing, GivesTheReason) {
   Shown silent = Shown::random(1, 1, 1, 30, 0, 1), brief = Shown::random(1, 1, 1, 30, 5, 1);
   for (const char* spec : {"token-overlap", "window-overlap", "block-overlap"})
@@ -185,11 +187,11 @@ TEST(Spec, RejectsInvalidSpecs) {
     }
   }
   Shown shown = Shown::random(2, 1, 2, 30, 0, 1);
-  EXPECT_THROW(measured("coverage:layer=4", shown), Error);  // the layers say they are of 4
+  EXPECT_THROW(measured("coverage:layer=4", shown), Error);  // the model has 4 layers
   EXPECT_THROW(measured("coverage:head=2", shown), Error);
 }
 
-// A method as a setting stands last, with settings of its own.
+// A method is the last setting of a probe and has its own settings.
 TEST(Spec, AcceptsAMethodAsLastSetting) {
   const ProbeSpec spec =
       ProbeSpec::parse("output-error:phase=prefill,method=minference+snapkv:budget=64,window=8");
@@ -209,7 +211,7 @@ TEST(Spec, AcceptsAMethodAsLastSetting) {
   EXPECT_FALSE(ProbeSpec::parse("coverage").method());
 }
 
-// Names are unique, also among methods: both stand in the same column.
+// Names of probes and methods share a column of tables, so they must be unique.
 TEST(Registry, NamesAreUnique) {
   std::set<std::string_view> names;
   for (const MethodInfo& m : all_methods()) names.insert(m.name);

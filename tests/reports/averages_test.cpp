@@ -1,4 +1,4 @@
-// What means are over is said under every table, or there is no such mean.
+// Every table states the dimensions that its means average over.
 
 #include "reports/averages.h"
 
@@ -87,7 +87,7 @@ TEST_F(Histories, AreNamedWhereTablesAverageThem) {
   EXPECT_FALSE(json["tables"][2].contains("means_over"));
 }
 
-// A grid of budgets has one method in each entry, though no dimension is the method.
+// In a grid of budgets each entry has one method, although no dimension is the method.
 TEST(Averages, AreOfEntriesNotOfTables) {
   HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
     "positions": ["begin", "end"], "methods": ["snapkv:budget=64", "snapkv:budget=48"],

@@ -1,4 +1,4 @@
-// Which cells of two runs `diff` compares.
+// The pairs of cells that `diff` compares between two runs.
 
 #include "reports/diff/cell_pairs.h"
 
@@ -22,7 +22,7 @@ Cell cell(const std::string& model, const std::string& method, const std::string
 
 using Names = std::vector<std::string>;
 
-/// "model method position" of both sides, and of the cells without a counterpart.
+/// "model method position" of the cells on both sides, and of the cells without a counterpart.
 Names names_of(const PairedCells& cells) {
   const auto name = [](const Cell& c) { return c.model + " " + c.method + " " + c.position; };
   Names out;
@@ -44,7 +44,7 @@ TEST(CellPairs, MayDifferInALabelThatIsUniqueInEachRun) {
   EXPECT_EQ(names_of(pair_cells({cell("m", "full", "end"), cell("m", "h2o:budget=64", "end")},
                                 {cell("n", "full", "end"), cell("n", "h2o:budget=64", "end")})),
             (Names{"m full end = n full end", "m h2o:budget=64 end = n h2o:budget=64 end"}));
-  // Two models in one run: which is meant?
+  // One run has two models, so the counterpart is ambiguous.
   EXPECT_EQ(names_of(pair_cells({cell("m", "full", "end")},
                                 {cell("n", "full", "end"), cell("o", "full", "end")})),
             (Names{"A m full end", "B n full end", "B o full end"}));

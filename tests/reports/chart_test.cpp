@@ -24,14 +24,14 @@ TEST(Chart, DrawsADotAndAnIntervalForEachValue) {
     for (std::size_t at = 0; (at = svg.find(what, at)) != std::string::npos; at += what.size()) ++n;
     return n;
   };
-  EXPECT_EQ(count("<circle"), 3u);               // two dots and the legend's
+  EXPECT_EQ(count("<circle"), 3u);               // two dots and that of the legend
   EXPECT_EQ(count("stroke-width=\"1.6\""), 3u);  // three intervals
   EXPECT_EQ(count("<evil>"), 0u);
   EXPECT_EQ(count("&lt;evil&gt;"), 1u);
   EXPECT_EQ(count("a &lt; b &amp; &quot;c&quot;"), 2u);
 }
 
-// -0.3 to 0.02 in steps of 0.05, and nothing but zeros.
+// From -0.3 to 0.02 in steps of 0.05, and a chart whose values are all zero.
 TEST(Chart, TicksAreRoundNumbersAroundAllIntervals) {
   DotChart chart;
   chart.series = {"end"};
@@ -54,13 +54,13 @@ TEST(Chart, TicksAreRoundNumbersAroundAllIntervals) {
   EXPECT_EQ(chart.last, 4);
 }
 
-/// The number behind `name="` at its first appearance behind `from`.
+/// The number after `name="` at its first occurrence from `from` on.
 double attribute(const std::string& svg, const std::string& name, std::size_t from = 0) {
   const std::string start = " " + name + "=\"";
   return std::stod(svg.substr(svg.find(start, from) + start.size()));
 }
 
-// A label ends before the plot and begins behind the left edge, at 7 units a letter.
+// Labels, at 7 units per letter, begin within the image and end before the plot.
 TEST(Chart, LongLabelsAreNotClipped) {
   for (const std::size_t length : {10u, 28u, 60u, 150u}) {
     const std::string label(length, 'm');
@@ -98,7 +98,7 @@ TEST(Chart, TitlesAndNotesAreBrokenIntoLines) {
   EXPECT_LT(highest, attribute(svg, "height"));
 }
 
-// Histories are rows of their own, and of datasets all are averaged or none.
+// Histories have their own rows.  A mean is over all datasets or absent.
 TEST(PositionChart, AveragesOnlyOverDatasets) {
   test::HandMadeStore hand;
   for (const Cell& cell : hand.store().cells("hand")) {

@@ -1,4 +1,4 @@
-// Remarks on what the methods of a table do not have in common, from the registry and the records.
+// Remarks on differences between the methods of a table, from the registry and the records.
 
 #include "reports/comparability.h"
 
@@ -16,11 +16,11 @@ namespace {
 using test::HandMadeStore;
 using Lines = std::vector<std::string>;
 
-/// The cells of some methods, and what their answers took.
+/// The cells of some methods and the counters of their answers.
 class Table {
  public:
-  /// `spec`: a method, or "LABEL = METHOD".  Kept, read: means of ten answers of six tokens to
-  /// prompts of 1,000 tokens.
+  /// `spec`: a method, or "LABEL = METHOD".  `kept` and `read` are means over ten answers of six
+  /// tokens to prompts of 1,000 tokens.
   Table& add(const std::string& spec, double kept = 0, double read = 0) {
     const std::size_t equals = spec.find(" = ");
     Cell cell;
@@ -49,7 +49,7 @@ class Table {
 
   const Cell* cell(std::size_t i) const { return &cells_[i]; }
 
-  /// The lines about one subject, or about all.
+  /// The remarks about one subject, or about all.
   Lines lines(const std::string& subject = "") const {
     Lines out;
     for (const ComparabilityRemark& remark : remarks()) {
@@ -83,7 +83,7 @@ TEST(Comparability, LabelsNamePartsOfAFamily) {
             Lines{"window: 32 in snapkv:budget=512; 8 in snapkv:budget=512,window=8, pyramidkv"});
 }
 
-// A sweep of one method says by its labels what it varies.
+// In a sweep of one method, the labels already show the varied parameters.
 TEST(Comparability, ReportsSettingsThatLabelsOfAFamilyHide) {
   EXPECT_EQ(Table().add("snapkv:budget=64").add("snapkv:budget=128,window=8").lines(), Lines());
   EXPECT_EQ(Table().add("a = snapkv:budget=64").add("b = snapkv:budget=64,window=8").lines(),
@@ -109,8 +109,8 @@ TEST(Comparability, ParametersOfOtherNamesAreCompared) {
                                         "pqcache; 128 in infllm (init)"});
 }
 
-// clusterkv's window is one of answer tokens, infllm's chunk is not shadowkv's, and h2o's window
-// does nothing with mode=dynamic.
+// clusterkv's window counts answer tokens, infllm's chunk is another parameter than shadowkv's, and
+// h2o's window has no effect with mode=dynamic.
 TEST(Comparability, MethodsWithoutPoolingAreNamed) {
   EXPECT_EQ(Table()
                 .add("snapkv:budget=100")
@@ -141,7 +141,7 @@ TEST(Comparability, UnitsOfBudgetsAreQuoted) {
       "least three, the last page included\" in quest");
 }
 
-// Tokens of the answer do not count, nor does a rounding.
+// Tokens of the answer are not counted, and deviations by rounding are not reported.
 TEST(Comparability, ExceededBudgetsAreNamed) {
   EXPECT_EQ(Table()
                 .add("quest:budget=100", 1000, 250)
@@ -185,7 +185,7 @@ TEST(Comparability, GroupsTheValuesOfOneMethod) {
                   .starts_with(text + " | window: 32; budget"));
 }
 
-/// Two methods with other windows.
+/// Two methods with different windows.
 class TwoWindows : public testing::Test {
  protected:
   TwoWindows() {

@@ -1,4 +1,4 @@
-// A csv is one table: what it says beside its fields is said elsewhere.
+// A csv file is a single table; remarks and warnings are printed elsewhere.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,8 @@ class Csv : public testing::Test {
   std::optional<HandMadeStore> hand_;
 };
 
-/// A header and lines of as many fields; those in quotes have commas, but no quotes.
+/// Expects a header, and lines with the same number of fields.  Quoted fields have commas but no
+/// quotes.
 void expect_table(const std::string& csv) {
   ASSERT_TRUE(csv.ends_with('\n'));
   EXPECT_EQ(csv.find_first_of("#\r"), std::string::npos) << csv;

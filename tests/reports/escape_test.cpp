@@ -1,4 +1,4 @@
-// Text of anybody through every format, read back by small parsers of their own.
+// Labels with special characters in every format, read back by small independent parsers.
 
 #include "reports/escape.h"
 
@@ -54,7 +54,7 @@ class Hostile : public testing::Test {
     for (const Cell& cell : hand_.store().cells("hand")) {
       for (const char* id : {"a", "b", "c", "d"}) hand_.add(cell.key, id, 1, 0);
     }
-    // Holes and remarks name labels too.
+    // Missing values and remarks also contain labels.
     hand_.add_cell("tiny-fact", "begin", "more\n| <i>");
     hand_.add(HandMadeStore::key("tiny-fact", "begin", "more\n| <i>"), "a", 1, 1);
   }
@@ -83,14 +83,15 @@ class Hostile : public testing::Test {
   HandMadeStore hand_;
 };
 
-/// Nothing that turns the direction of writing, and no control character but line ends.
+/// Expects no characters that change the writing direction, and no control characters except line
+/// ends.
 void expect_visible(const std::string& text) {
   for (char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << int{c};
   for (const char* mark : {"\u202E", "\u2066"}) EXPECT_EQ(text.find(mark), std::string::npos);
 }
 
-/// The cells of a line of a Markdown table, as the rules of GitHub's tables cut it, unescaped and
-/// without the brackets of intervals.
+/// The cells of a line of a Markdown table by GitHub's rules, without escapes and without the
+/// brackets of intervals.
 std::vector<std::string> markdown_cells(const std::string& given) {
   const std::string line =
       std::regex_replace(given, std::regex(R"(\[([-+0-9.]+, [-+0-9.]+)\])"), "$1");
@@ -139,7 +140,7 @@ TEST_F(Hostile, MarkdownTablesKeepTheirShape) {
   }
 }
 
-/// RFC 4180, and comments: the lines that begin with #, as no field does.
+/// RFC 4180 with comments: lines that begin with #.  No field begins with it.
 std::vector<std::vector<std::string>> parsed_csv(const std::string& commented) {
   std::string text;
   for (const std::string& line : split(commented, "\n")) {
@@ -186,8 +187,8 @@ TEST_F(Hostile, CsvIsReadBackAndHasNoFormulas) {
   }
 }
 
-/// LaTeX as far as it could do harm: the commands that are used, outside of comments, and whether
-/// every \\ is followed by something that it does not take for its argument.
+/// Checks the constructs by which text could inject LaTeX: the commands outside comments, and that
+/// no \\ is followed by text that it would read as its argument.
 TEST_F(Hostile, LatexHasOnlyGeneratedCommands) {
   const std::string tex = text("tex");
   expect_visible(tex);
@@ -213,7 +214,7 @@ TEST_F(Hostile, LatexHasOnlyGeneratedCommands) {
         EXPECT_TRUE(ours.contains(line.substr(i + 1, end - i - 1))) << line;
         i = end - 1;
       } else {
-        ++i;  // an escaped character, or the end of a row
+        ++i;  // an escaped character or the end of a row
         EXPECT_TRUE(line[i] != '\\' || i + 1 == line.size()) << line;
       }
     }
@@ -238,7 +239,7 @@ TEST_F(Hostile, MarkupHasOnlyGeneratedTags) {
     EXPECT_NE(page.find("&lt;script&gt;alert(1)&lt;/script&gt;"), std::string::npos) << format;
     EXPECT_NE(page.find("a\\u202eb\\u2066c"), std::string::npos) << format;
     EXPECT_NE(page.find("\\x1b[31mred"), std::string::npos) << format;
-    // Every < begins a tag, every quote of a tag is closed in it.
+    // Every < begins a tag, and every quote in a tag is closed within it.
     for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
       const std::string tag = page.substr(at, page.find('>', at) - at);
       EXPECT_TRUE(tag.size() > 1 && (std::isalpha(tag[1]) || tag[1] == '/' || tag[1] == '!'))

@@ -37,8 +37,8 @@ TEST(Estimate, MeanOfStrataMeans) {
   EXPECT_GE(e.interval->high, e.mean);
 }
 
-// Wilson's score interval, as it is printed for 15 of 20 with the normal quantile: [53.1, 88.8].
-// Student's t of 19 degrees of freedom and n / (n - 1) in the variance make it wider.
+// Wilson's score interval for 15 of 20 is [53.1, 88.8] with the normal quantile.  Student's t with
+// 19 degrees of freedom and the variance's factor n / (n - 1) make it wider.
 TEST(Estimate, OfIndependentTurnsIsWilsons) {
   std::vector<double> scores(20, 1);
   std::fill_n(scores.begin(), 5, 0);
@@ -53,7 +53,7 @@ TEST(Estimate, OfIndependentTurnsIsWilsons) {
   EXPECT_GT(e.interval->high, 88.8);
 }
 
-/// A percentile bootstrap over dialogues: 95% of 20,000 resamples.
+/// A percentile bootstrap over dialogues: the central 95% of 20,000 resamples.
 std::pair<double, double> plain_bootstrap(const std::vector<std::vector<double>>& dialogues) {
   std::mt19937_64 random(99);
   std::vector<double> means;
@@ -71,7 +71,7 @@ std::pair<double, double> plain_bootstrap(const std::vector<std::vector<double>>
   return {means[500], means[19'500]};
 }
 
-// Of many dialogues with scores in the middle all intervals are nearly the same.
+// With many dialogues and scores away from the bounds, all intervals nearly agree.
 TEST(Estimate, AgreesWithAPlainBootstrap) {
   std::mt19937 random(4);
   std::vector<std::vector<double>> scores;
@@ -88,7 +88,7 @@ TEST(Estimate, AgreesWithAPlainBootstrap) {
   EXPECT_GT(high - low, 5);
 }
 
-// Turns of one dialogue go together: clustered scores make wider intervals than independent ones.
+// Turns of a dialogue are correlated: clustered scores give wider intervals than independent ones.
 TEST(Estimate, DialoguesAreTheUnit) {
   const auto p = population("p", 40);
   std::vector<std::vector<double>> clustered, even;
@@ -98,11 +98,11 @@ TEST(Estimate, DialoguesAreTheUnit) {
     even.push_back({i % 3 == 0 ? 1. : 0., i % 3 == 1 ? 1. : 0., i % 3 == 2 ? 1. : 0.});
   }
   const Stratum a = stratum(p, clustered), b = stratum(p, even);
-  EXPECT_NEAR(half_width(estimate({&a})), 15, 1);  // of 40, and not of 120, draws
+  EXPECT_NEAR(half_width(estimate({&a})), 15, 1);  // from 40 draws, not 120
   EXPECT_LT(half_width(estimate({&b})), half_width(estimate({&a})));
 }
 
-// The same dialogues at another position are no other dialogues.
+// A dialogue at two positions counts as one dialogue.
 TEST(Estimate, DialoguesAreCountedOnce) {
   const auto p = population("p", 20);
   std::vector<double> scores;
@@ -119,7 +119,7 @@ TEST(Estimate, ConstantValuesHaveAnInterval) {
   const Stratum all = stratum(p, std::vector<double>(24, 1)),
                 none = stratum(p, std::vector<double>(24, 0)),
                 other = stratum(q, std::vector<double>(24, 0));
-  const double t = 2.068658;  // of 23
+  const double t = 2.068658;  // 23 degrees of freedom
   EXPECT_NEAR(estimate({&all}).interval->low, 100 * 24 / (24 + t * t), 1e-4);
   EXPECT_EQ(estimate({&all}).interval->high, 100);
   EXPECT_EQ(estimate({&none}).interval->low, 0);
@@ -127,8 +127,8 @@ TEST(Estimate, ConstantValuesHaveAnInterval) {
   EXPECT_GT(half_width(estimate({&all, &other})), 10) << "all right and all wrong: 50, but of 48";
 }
 
-// One dialogue says nothing of how dialogues vary.
-// What holds by definition: the agreement of full attention with itself.
+// One dialogue shows no variation between dialogues, so it gives no interval.
+// Values that hold by definition are exact, such as the agreement of full attention with itself.
 TEST(Estimate, OfExactValuesHasNoWidth) {
   Stratum exact, measured;
   exact.population = measured.population =
@@ -156,7 +156,7 @@ TEST(Estimate, ASingleDialogueHasNoInterval) {
   EXPECT_EQ(d.against_zero.p, 1);
 }
 
-// Times and bytes may have any value; an interval of theirs is Student's.
+// Times and bytes have no upper bound; their interval uses Student's t.
 TEST(Estimate, TimesUseStudentsT) {
   Stratum s = stratum(population("p", 4), {.01, .03, .02, .04});
   s.is_share = false;
@@ -166,12 +166,12 @@ TEST(Estimate, TimesUseStudentsT) {
   const double deviation = std::sqrt((225 + 25 + 25 + 225) / 3.0 / 4);
   EXPECT_NEAR(e.interval->low, 25 - 3.182446 * deviation, 1e-4);
   EXPECT_NEAR(e.interval->high, 25 + 3.182446 * deviation, 1e-4);
-  // So are scores that are no shares, as of a metric without bounds.
+  // So does that of scores without bounds.
   Stratum large = stratum(population("q", 4), {1., 3., 2., 4.});
   EXPECT_NEAR(half_width(estimate({&large})), 10 * half_width(e), 1e-6);
 }
 
-// Of values that cannot be negative no mean can.
+// If values cannot be negative, the interval of their mean is not either.
 TEST(Estimate, IsNotNegativeWhereValuesAreNot) {
   Stratum s = stratum(population("p", 3), {0., 0., .3});
   s.is_share = false;
@@ -194,7 +194,7 @@ TEST(Estimate, ZeroIsPrintedWithoutSign) {
   EXPECT_EQ(number_text(0.25, 1, /*sign=*/true), "+0.2");
 }
 
-// A difference on the same dialogues is sharper than its two ends.
+// Paired differences have narrower intervals than the two means.
 TEST(Estimate, DifferencesArePaired) {
   std::mt19937 random(3);
   std::vector<double> a, b;
@@ -208,14 +208,14 @@ TEST(Estimate, DifferencesArePaired) {
   const Difference d = difference({{&sa, &sb}});
   EXPECT_NEAR(d.estimate.mean, estimate({&sa}).mean - estimate({&sb}).mean, 1e-9);
   EXPECT_LT(half_width(d.estimate), half_width(estimate({&sa})));
-  // One dialogue more might have differed: t se, with se^2 = 1/2 (1 / 80)^2.
+  // Allows for one more dialogue that differs: t se, with se^2 = 1/2 (1 / 80)^2.
   const Difference same = difference({{&sa, &sa}});
   EXPECT_NEAR(same.estimate.interval->high, 100 * 1.990450 * std::sqrt(.5) / 80, 1e-4);
   EXPECT_NEAR(same.estimate.interval->low, -same.estimate.interval->high, 1e-12);
   EXPECT_EQ(same.against_zero.p, 1);
 }
 
-// A run that is half done, or that failed in part, is compared on what both sides have.
+// An incomplete or partly failed run is compared on the dialogues that both sides have.
 TEST(Estimate, DifferencesAreOnCommonDialogues) {
   const auto p = population("p", 6);
   const Stratum whole = stratum(p, {1., 1., 1., 0., 0., 0.});
@@ -226,7 +226,7 @@ TEST(Estimate, DifferencesAreOnCommonDialogues) {
   EXPECT_EQ(difference({{&part, &whole}}).estimate.turns, 3);
 }
 
-// A judge or a probe may have a value for one turn of a dialogue and none for another.
+// A judge or a probe may have values for only some turns of a dialogue.
 TEST(Estimate, DifferencesAreOnCommonTurns) {
   Stratum ours, theirs;
   ours.population = theirs.population = population("p", 3);
@@ -238,7 +238,7 @@ TEST(Estimate, DifferencesAreOnCommonTurns) {
   EXPECT_EQ(d.dialogues, 2) << "the third has no turn in common";
 }
 
-// A mean over datasets of which one is missing is another number, so there is none.
+// A mean over datasets is unknown if one dataset has no value.
 TEST(Estimate, IsUnknownWhereAStratumIsEmpty) {
   const auto p = population("p", 3), q = population("q", 3);
   Stratum nothing;
@@ -267,7 +267,7 @@ TEST(Estimate, IsUnknownWhereAStratumIsEmpty) {
   EXPECT_TRUE(family.back());
 }
 
-// Equivalence is asked for, and of shares alone.
+// Equivalence is tested on request, and for shares only.
 TEST(Estimate, EquivalenceHasAMargin) {
   const auto p = population("p", 300);
   std::vector<double> scores(300, 1);
@@ -289,7 +289,8 @@ TEST(Estimate, NeededDialogues) {
   const Stratum a = stratum(p, scores);
   for (std::size_t i = 0; i < 20; ++i) scores[i] = 0;
   const Stratum b = stratum(p, scores);
-  // 20% of dialogues differ by 1: the variance is .16 of 100 dialogues, and what one more adds.
+  // 20% of the dialogues differ by 1: the variance is .16 for 100 dialogues, plus the contribution
+  // of one more dialogue.
   const double variance = .16 * 100 / 99 + .5 / 100;
   EXPECT_NEAR(needed_dialogues({{&b, &a}}, 5).number.value(),
               std::pow(1.96 + .8416, 2) * variance / .0025, 4);

@@ -1,7 +1,7 @@
 #pragma once
 
-// A store filled by hand: two datasets, two positions, three methods, scores that can be averaged
-// on paper.
+// A store filled by hand: two datasets, two positions and three methods, with scores whose means
+// can be computed on paper.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ class HandMadeStore {
     experiment.manifest = manifest;
     experiment.directory = "/";
     experiment.published = published;
-    experiment.environment = environment_card();  // as if this program had computed it
+    experiment.environment = environment_card();  // as if this program had computed the cells
     experiment.models = {{"model-hash", "a model"}};
     for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
       experiment.datasets.emplace_back(dataset, "a dataset");
@@ -70,7 +70,7 @@ class HandMadeStore {
     store_.add_experiment(experiment);
   }
 
-  /// A method as cells have it; of a label that is no method, the label.
+  /// The canonical form of a method in cells; for a label that is no method, the label.
   static std::string canonical(const std::string& method) {
     try {
       return Method::parse(method).canonical();
@@ -84,7 +84,7 @@ class HandMadeStore {
     return dataset + "/" + position + "/" + method;
   }
 
-  /// A cell beside those of the manifest, as imported predictions have one.
+  /// A cell in addition to those of the manifest, as for imported predictions.
   void add_cell(const std::string& dataset, const std::string& position, const std::string& method,
                 const std::string& history = "reprefill") {
     StoredExperiment experiment;
@@ -102,7 +102,7 @@ class HandMadeStore {
     store_.add_imported(experiment);
   }
 
-  /// Scores of the two turns of one dialogue, the tokens that were kept, and a step's seconds.
+  /// Scores of the two turns of a dialogue, the tokens kept, and the seconds of a step.
   void add(const std::string& cell, const std::string& dialogue, double first, double second,
            double kept = 100, double step = 0) {
     std::vector<Record> records;

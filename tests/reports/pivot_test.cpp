@@ -1,4 +1,4 @@
-// Tables from a store that was filled by hand.
+// Tables of a store that is filled by hand.
 
 #include "reports/pivot.h"
 
@@ -20,8 +20,8 @@ using test::HandMadeStore;
 
 const std::string kSnap = "snapkv:budget=64", kStream = "streamingllm";
 
-/// full: complete; snapkv: complete but for one dialogue that failed; streamingllm: failed on one
-/// dataset, not run on the other but for two dialogues.
+/// full is complete.  snapkv is complete except for one failed dialogue.  streamingllm failed on
+/// one dataset, and ran two dialogues of the other.
 class Tables : public testing::Test {
  protected:
   Tables() {
@@ -42,7 +42,7 @@ class Tables : public testing::Test {
     add("tiny-hop", "begin", kSnap, {{.5, 0}, {0, 0}, {.5, 0}});           // 1/6; d failed
     hand_.add_failure(HandMadeStore::key("tiny-hop", "begin", kSnap), "d");
     add("tiny-hop", "end", kSnap, {{0, 0}, {0, 1}, {0, 0}, {0, 1}});  // 2/8
-    add("tiny-fact", "begin", kStream, {{0, 0}, {1, 0}});             // 1/4, the rest is open
+    add("tiny-fact", "begin", kStream, {{0, 0}, {1, 0}});             // 1/4; the others are pending
     for (const char* id : {"a", "b", "c", "d"})
       hand_.add_failure(HandMadeStore::key("tiny-fact", "end", kStream), id);
   }
@@ -83,7 +83,8 @@ TEST_F(Tables, MeansAreThoseOfThePaper) {
   EXPECT_FALSE(p.entries[0][1]->published);
 }
 
-// Every dataset weighs the same; differences are taken where both methods have a score.
+// All datasets have the same weight.  Differences use the dialogues that have scores of both
+// methods.
 TEST_F(Tables, DifferencesArePaired) {
   const Pivot p = table(0);
   EXPECT_NEAR(p.entries[0][0]->estimate.mean, 100 * (5 / 8. + 3 / 8.) / 2, 1e-9);
@@ -106,7 +107,7 @@ TEST_F(Tables, ByTurn) {
                                       "tiny-hop, end (not run)"}));
 }
 
-// Tables may have different baselines, or none: each names its own.
+// Tables may have different baselines or none; each names its own.
 TEST(Markdown, NamesWhatDifferencesAreTo) {
   std::string manifest = test::kManifest;
   const std::string first = R"(, "difference_to": "full"},)";
@@ -129,7 +130,7 @@ TEST(Markdown, NamesWhatDifferencesAreTo) {
       << md;
 }
 
-// A mean of which a part is missing is a hole, which says what it lacks.
+// A mean with a missing part is blank, and a note names the part.
 TEST_F(Tables, MeansWithMissingPartsAreBlank) {
   const Pivot p = table(0);
   ASSERT_TRUE(p.entries[2][0]);
@@ -142,7 +143,7 @@ TEST_F(Tables, MeansWithMissingPartsAreBlank) {
   const std::string note =
       "No mean (–) where a part of it is missing: streamingllm, begin lacks tiny-hop (not run).";
   EXPECT_EQ(p.notes, std::vector<std::string>{note});
-  // Where a part failed as a whole, too.
+  // The same if all dialogues of the part failed.
   for (const char* id : {"a", "b", "c", "d"})
     hand_.add_failure(HandMadeStore::key("tiny-hop", "begin", kStream), id);
   const Results results(hand_.store(), "hand");
@@ -153,7 +154,7 @@ TEST_F(Tables, MeansWithMissingPartsAreBlank) {
   EXPECT_NE(csv_of(0), "");
 }
 
-// Predictions that were imported for one dataset alone are no mean over both.
+// Predictions that were imported for one dataset give no mean over both.
 TEST_F(Tables, ADatasetWithoutACellIsMissingToo) {
   hand_.add_cell("tiny-fact", "begin", "imported:theirs");
   hand_.add(HandMadeStore::key("tiny-fact", "begin", "imported:theirs"), "a", 1, 1);
@@ -165,7 +166,7 @@ TEST_F(Tables, ADatasetWithoutACellIsMissingToo) {
   EXPECT_EQ(each.entries[3][0]->estimate.mean, 100);
 }
 
-// What failed and what has not run is to be seen in every format.
+// Failed and pending dialogues are shown in every format.
 TEST_F(Tables, MissingValuesAreVisible) {
   const Results results(hand_store(), "hand");
   EXPECT_EQ(results.pending(), 2u + 4) << "two of one dataset, and all of another";
@@ -236,7 +237,7 @@ TEST_F(Tables, MissingValuesAreVisible) {
     EXPECT_NE(svg.find(text), std::string::npos) << text;
 }
 
-// A run with --limit stores what it ran; what there is stands in the protocol card.
+// A run with --limit stores only some dialogues; the protocol card has the number of all.
 TEST(Partial, TablesAreMarkedAsPartial) {
   HandMadeStore hand(test::kManifest, "", {"full", kSnap, kStream},
                      R"({"dataset": {"name": "a dataset", "count": 8}})");
@@ -259,7 +260,7 @@ TEST(Partial, TablesAreMarkedAsPartial) {
   EXPECT_NE(join(warnings(results), "\n").find(partial), std::string::npos);
 }
 
-// Importing predictions changes nothing that is said of the others.
+// Imported predictions do not change the tests of the other methods.
 TEST(Families, ImportedPredictionsAreASeparateFamily) {
   HandMadeStore hand(test::kManifest, "");
   const char* ids[] = {"a", "b", "c", "d"};
@@ -304,7 +305,8 @@ TEST(Families, ImportedPredictionsAreASeparateFamily) {
   }
 }
 
-// What is kept under different budgets has no mean that means anything.
+// Counters of methods with different budgets are shown as ranges, because their mean has no
+// meaning.
 TEST(Counters, AreRangesWhereARowHasSeveralMethods) {
   HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
     "positions": ["begin", "end"], "methods": ["full", "snapkv:budget=64", "snapkv:budget=48"],
@@ -324,7 +326,7 @@ TEST(Counters, AreRangesWhereARowHasSeveralMethods) {
   EXPECT_NE(html.find("From–to where a row has several methods or histories."), std::string::npos);
 }
 
-// Two settings of one method stay apart in a sweep over budgets.
+// Two settings of a method have different rows in a sweep over budgets.
 TEST(Variants, AreMethodsWithoutTheirBudgets) {
   const auto variant = [](const std::string& label) {
     Cell cell;
@@ -349,7 +351,8 @@ TEST(Variants, AreMethodsWithoutTheirBudgets) {
             (std::vector<std::vector<std::string>>{{"full"}, {"snapkv"}, {"snapkv:window=8"}}));
 }
 
-// They are of all turns: what only one dataset has a column for does not weigh it more.
+// Counters average over all turns: a column that exists for one dataset only does not change its
+// weight.
 TEST(Counters, DoNotDependOnTheColumns) {
   HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
     "positions": ["begin"], "methods": ["full"],
@@ -372,7 +375,7 @@ TEST(Counters, DoNotDependOnTheColumns) {
     EXPECT_EQ(make_pivot(results, table).counter_text(0, "kv_tokens"), "20");
 }
 
-// Forced answers are not decoded, so their tables have no tokens that a step attends to.
+// Forced answers are not decoded, so their tables have no counter of attended tokens.
 TEST(Counters, WithoutAValueHaveNoColumn) {
   HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
     "positions": ["begin"], "methods": ["full"], "tables": [{"rows": ["method"]}]})",

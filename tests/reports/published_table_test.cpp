@@ -1,4 +1,5 @@
-// Tables beside the numbers that a paper prints, in its order; and the warning of a smoke run.
+// Tables with the published numbers next to the values, in the paper's order; and the warning of a
+// smoke run.
 
 #include <gtest/gtest.h>
 
@@ -85,7 +86,7 @@ TEST_F(PublishedTable, NumbersBelongToEveryMatchingCell) {
   const Pivot p = table(0);
   const std::optional<double> none;
   const std::optional<double> want[3][4] = {
-      {60.5, 30, 70, none},  // the printed mean is not that of one dataset
+      {60.5, 30, 70, none},  // the printed mean is not the value of one dataset
       {none, none, none, none},
       {60.5, none, none, none}};
   for (std::size_t r = 0; r < 3; ++r) {
@@ -160,7 +161,7 @@ TEST(Published, NumbersWithoutACellAndSeveralForOneAreNamed) {
   EXPECT_TRUE(problems[0].ends_with("; line 6 (m4); and 15 more.")) << problems[0];
 }
 
-// Also where there is no value to print beside it: nobody has judged, or nothing has run.
+// Published numbers are shown even if there is no value: nothing was judged or nothing has run.
 TEST(Published, NumbersStandWhereValuesAreMissing) {
   const std::string tables = R"("tables": [
     {"value": "judge:quality", "rows": ["method"], "columns": ["position"]},
@@ -198,7 +199,7 @@ TEST(Published, NumbersStandWhereValuesAreMissing) {
   EXPECT_TRUE(json["tables"][0]["entries"][0]["mean"].is_null());
 }
 
-// A value that a method cannot have is blank, also where dialogues are to come.
+// A value that a method cannot have is blank, not pending.
 TEST(Values, ImpossibleValuesAreNotPending) {
   const std::string tables = R"("tables": [
     {"value": "hit_rate", "rows": ["method"], "columns": ["position"]}])";
@@ -206,7 +207,7 @@ TEST(Values, ImpossibleValuesAreNotPending) {
   text.replace(text.find(kTables), kTables.size(), tables);
   HandMadeStore hand(text, "");
   for (const Cell& cell : hand.store().cells("hand")) {
-    if (cell.method == "full") hand.add(cell.key, "a", 1, 0);  // one of four
+    if (cell.method == "full") hand.add(cell.key, "a", 1, 0);  // one of four dialogues
   }
   const Results results(hand.store(), "hand");
   const Pivot p = make_pivot(results, results.tables()[0]);
@@ -223,7 +224,7 @@ TEST(Published, AByteOrderMarkIsSkipped) {
   EXPECT_EQ(rows[0].dimensions.at("method"), std::vector<std::string>{"full"});
 }
 
-// What a manifest names is refused where it says nothing, or one thing twice.
+// Files of published numbers that are empty or give a number twice are errors.
 TEST(Published, EmptyFilesAndDuplicatesAreRefused) {
   const test::TemporaryDirectory directory;
   Manifest manifest;
@@ -247,7 +248,7 @@ TEST(Published, EmptyFilesAndDuplicatesAreRefused) {
   EXPECT_EQ(message("method,dataset,value\nfull,mean,1\nfull,x,1\nfull,,1\n"), "no error");
 }
 
-// Times and bytes: lower is better, and they are printed as what they are.
+// For times and bytes, lower is better, and they are printed in their units.
 TEST(Values, LowerMayBeBetter) {
   std::string text = test::kManifest;
   const std::size_t tables = text.find("\"tables\"");

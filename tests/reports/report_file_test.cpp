@@ -1,4 +1,4 @@
-// What `report -o` may replace.
+// The files that `report -o` may replace.
 
 #include "reports/report_file.h"
 
@@ -24,7 +24,7 @@ TEST(ReportFile, RecognisesEveryFormat) {
   EXPECT_TRUE(is_report(render_report(results, {"csv", true})));
   results.keep_table(0);
   EXPECT_TRUE(is_report(render_report(results, {"csv", false})));
-  // As older programs wrote them: comments and several tables.
+  // Output of older versions: comments and several tables.
   EXPECT_TRUE(is_report("# All\n" + render_csv(results) + "\n# Each\n" + render_csv(results)));
   EXPECT_TRUE(is_report(""));
 }

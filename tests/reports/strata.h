@@ -1,6 +1,6 @@
 #pragma once
 
-// Strata made by hand: of one population's dialogues, numbered as they are given.
+// Strata made by hand: dialogues of one population, numbered in order.
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ inline std::shared_ptr<const Population> population(const std::string& name, std
   return out;
 }
 
-/// The scores of each dialogue's turns.
+/// A stratum with the scores of each dialogue's turns.
 inline Stratum stratum(const std::shared_ptr<const Population>& of,
                        const std::vector<std::vector<double>>& dialogues) {
   Stratum out;
@@ -32,7 +32,7 @@ inline Stratum stratum(const std::shared_ptr<const Population>& of,
   return out;
 }
 
-/// Dialogues of one turn.
+/// A stratum of dialogues with one turn each.
 inline Stratum stratum(const std::shared_ptr<const Population>& of,
                        const std::vector<double>& scores) {
   std::vector<std::vector<double>> dialogues;

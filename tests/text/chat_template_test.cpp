@@ -31,7 +31,7 @@ std::string render(const ChatTemplate& chat, const Json& turns,
   return ChatRenderer(chat).render(messages, true).text;
 }
 
-// tests/golden/make_chat_golden.py
+// See tests/golden/make_chat_golden.py.
 TEST(ChatTemplate, RendersWhatJinjaRenders) {
   const std::string path = TURNBENCH_SOURCE_DIR "/tests/data/chat/golden.json";
   const Json cases = parse_json(read_file(path), path);

@@ -1,4 +1,4 @@
-// Chat templates turn by turn, beside what transformers renders: tests/golden/make_turns_golden.py
+// Compares chat templates turn by turn with transformers: tests/golden/make_turns_golden.py.
 
 #include "text/tokenizer/chat_turns.h"
 
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::message_of;
 
-/// The golden file, and the texts of its templates as far as they are at hand.
+/// The golden file, and the texts of those templates that are available.
 struct GoldenTurns {
   GoldenTurns() {
     const fs::path root = TURNBENCH_SOURCE_DIR, shared = root / "../shared/data";
@@ -53,7 +53,7 @@ OrderedJson messages_of(const OrderedJson& one) {
   return out;
 }
 
-/// All turns and answers, one after another.
+/// The text of all turns and answers.
 std::string appended(const ChatTurns& turns, const OrderedJson& texts) {
   std::string out;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -63,7 +63,7 @@ std::string appended(const ChatTurns& turns, const OrderedJson& texts) {
   return out;
 }
 
-/// The last turn, and where its message is.
+/// Checks the last turn and the place of its message.
 void expect_last_turn(const ChatTurns& turns, const OrderedJson& one) {
   const std::string text = one[3], message = one[2].back();
   const std::vector<std::size_t> ends = one[4];  // of markup, message, markup, message, ..., cue

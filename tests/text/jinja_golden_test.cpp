@@ -1,4 +1,5 @@
-// What Python's jinja2 renders in transformers' environment: tests/golden/make_jinja_golden.py
+// Compares with renderings by Python's jinja2 in transformers' environment:
+// tests/golden/make_jinja_golden.py.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@ OrderedJson golden(const char* name) {
   return OrderedJson::parse(read_file(kGolden / name));
 }
 
-/// The pieces of a rendering are the bytes that they say, in order.
+/// Expects that the pieces of a rendering are in order and have the bytes that they refer to.
 void expect_exact_pieces(const Rendering& rendering, const OrderedJson& variables) {
   std::size_t end = 0;
   for (const Piece& piece : rendering.pieces) {
@@ -34,7 +35,7 @@ void expect_exact_pieces(const Rendering& rendering, const OrderedJson& variable
   }
 }
 
-/// `want` is the text, or null if the template or the rendering is to be refused.
+/// `want` is the text, or null if the template or the rendering must be refused.
 void expect_same(const std::string& source, const OrderedJson& variables, const OrderedJson& want) {
   OrderedJson text;
   try {
@@ -55,7 +56,7 @@ TEST(JinjaGolden, TemplatesWrittenByHand) {
   }
 }
 
-// What Jinja2 renders and this library leaves out is refused, never rendered differently.
+// Features of Jinja2 that this library does not support are refused, never rendered differently.
 TEST(JinjaGolden, UnsupportedFeaturesAreRejected) {
   const OrderedJson file = golden("left_out.json");
   EXPECT_GT(file["cases"].size(), 150u);

@@ -1,4 +1,4 @@
-// What the interpreter of Jinja refuses, and how it says so.
+// Errors of the Jinja interpreter and their messages.
 
 #include <gtest/gtest.h>
 
@@ -162,7 +162,7 @@ TEST(JinjaRefusals, RejectsExcessiveOutput) {
             "most so many");
 }
 
-// Whole, before the first byte is there: byte by byte each of these takes seconds and a gibibyte.
+// Text is refused before it is allocated: otherwise each of these would take seconds and 1 GiB.
 TEST(JinjaRefusals, RejectsExcessiveTextBeforeAllocatingIt) {
   const auto start = std::chrono::steady_clock::now();
   for (const char* made :
@@ -202,7 +202,7 @@ TEST(JinjaRefusals, RejectsDeepNesting) {
         << source.substr(0, 40) << "\n"
         << found.substr(0, 300);
   }
-  // What is long without being deep is fine.
+  // Long expressions without deep nesting are accepted.
   EXPECT_EQ(refusal("{{ 1" + times(1000, " ~ 1") + " }}" +
                     times(1000, "{% if 1 %}{% elif 2 %}{% endif %}")),
             "no error");

@@ -1,4 +1,4 @@
-// What golden files cannot say of the interpreter of Jinja.
+// Properties of the Jinja interpreter that golden files cannot express.
 
 #include "text/jinja/template.h"
 
@@ -39,7 +39,7 @@ TEST(Jinja, VariablesHideGlobals) {
   EXPECT_EQ(render("{{ range }}", {{"range", 5}}), "5");
 }
 
-// Values that refer to each other in circles are freed: the leak sanitizer looks.
+// Values that refer to each other in cycles are freed; the leak sanitizer checks this.
 TEST(Jinja, FreesCyclicReferences) {
   EXPECT_EQ(render("{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}"
                    "{% macro m() %}{% macro n() %}{{ m is defined }}{% endmacro %}"

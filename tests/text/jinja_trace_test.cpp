@@ -1,4 +1,4 @@
-// Which bytes of a rendered text are which of the variables'.
+// Tests which bytes of a rendering are traced to which variables.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 const OrderedJson kVariables = {
     {"a", "  one two "}, {"b", "x<y"}, {"list", {"p", "q", "r"}}, {"empty", ""}, {"cjk", "你好吗"}};
 
-/// The text with each piece as {POINTER@SOURCE:copied}.
+/// The rendering; each piece is shown as {POINTER@SOURCE:copied}.
 std::string marked(const std::string& source, const OrderedJson& variables = kVariables) {
   const Rendering traced = Template::parse(source, "trace").render(variables);
   std::string out;

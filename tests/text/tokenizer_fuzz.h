@@ -25,7 +25,7 @@ inline Json load_json(const std::filesystem::path& path) {
   return parse_json(read_file(path), path.string());
 }
 
-/// The texts of tests/golden/make_tokenizer_golden.py.
+/// Generates the texts of tests/golden/make_tokenizer_golden.py.
 class FuzzTexts {
  public:
   FuzzTexts() : spec_(load_json(kTokenizerData / "fuzz.json")) {
@@ -79,7 +79,7 @@ inline const FuzzTexts& fuzz_texts() {
   return texts;
 }
 
-/// FNV-1a, as in the script.
+/// FNV-1a, as in the Python script.
 class FuzzHash {
  public:
   void add(std::string_view bytes) {

@@ -7,8 +7,8 @@
 #include "tests/parameter_name.h"
 #include "text/tokenizer/tokenizer.h"
 
-// The reference packages' ids, decoded texts and offsets for 20,000 fuzz texts in each style of
-// tokenizer: tests/golden/make_tokenizer_golden.py.
+// Compares ids, decoded texts and offsets with the reference packages for 20,000 fuzz texts per
+// style of tokenizer: tests/golden/make_tokenizer_golden.py.
 
 namespace turnbench {
 namespace {
@@ -21,7 +21,7 @@ struct TextOptions {
   bool skip_special;
 };
 
-/// Differences from what the golden file says, at most a few.
+/// Compares with the golden file up to the first block of texts that differs.
 void compare(const Tokenizer& tokenizer, const Json& golden, bool sentencepiece = false) {
   const std::uint64_t block = fuzz_texts().number("block");
   const std::string ids_golden = golden["ids"];
@@ -31,7 +31,7 @@ void compare(const Tokenizer& tokenizer, const Json& golden, bool sentencepiece 
     FuzzHash ids_hash, texts_hash, ends_hash;
     for (std::uint64_t index = b * block; index < (b + 1) * block; ++index) {
       TextOptions options(index);
-      if (sentencepiece) {  // it never looks for control tokens, nor writes them
+      if (sentencepiece) {  // never parses or prints control tokens
         options.encode.parse_special = false;
         options.skip_special = true;
       }
@@ -55,7 +55,7 @@ void compare(const Tokenizer& tokenizer, const Json& golden, bool sentencepiece 
   }
 }
 
-/// Decoding of random ids, which are seldom well-formed UTF-8.
+/// Compares decoded random ids; few of them are well-formed UTF-8.
 void compare_decoded(const Tokenizer& tokenizer, const Json& golden, bool sentencepiece = false) {
   if (!golden.contains("decoded")) return;
   std::vector<int> known;

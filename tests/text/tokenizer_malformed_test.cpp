@@ -7,12 +7,12 @@
 #include "tests/text/tokenizer_fuzz.h"
 #include "text/tokenizer/tokenizer.h"
 
-// Damaged and unsupported tokenizer files: one clear line each, and never a crash.
+// Damaged and unsupported tokenizer files give a clear one-line error and never a crash.
 
 namespace turnbench {
 namespace {
 
-/// A small tokenizer.json that is fine.
+/// A small valid tokenizer.json.
 const char* const kGood = R"json({
   "added_tokens": [{"id": 6, "content": "<s>", "special": true}],
   "normalizer": null,
@@ -34,7 +34,7 @@ std::string refusal(const std::function<void()>& load) {
   return "nothing was refused";
 }
 
-/// The refusal of kGood with the value at `pointer` replaced.
+/// The error for kGood with the value at `pointer` replaced.
 std::string refusal_of(const std::string& pointer, const std::string& value) {
   Json json = parse_json(kGood, "good");
   json[Json::json_pointer(pointer)] = Json::parse(value);
@@ -44,7 +44,7 @@ std::string refusal_of(const std::string& pointer, const std::string& value) {
 struct DamageCase {
   const char* pointer;
   const char* value;
-  const char* message;  // what the line starts with
+  const char* message;  // the beginning of the message
 };
 
 TEST(MalformedTokenizer, ValidTokenizerLoads) {
@@ -166,8 +166,8 @@ TEST(MalformedTokenizer, RefusesDamagedConfig) {
   }
 }
 
-/// The refusal of a directory with the files given as name, content, name, content, ...; without
-/// the directory's own name.
+/// The error for a directory with the files given as name, content, name, content, ...; the
+/// directory's own path is removed.
 std::string refusal_to_open(const std::vector<std::string>& files) {
   const test::TemporaryDirectory directory;
   for (std::size_t i = 0; i < files.size(); i += 2) directory.write(files[i], files[i + 1]);
@@ -260,7 +260,7 @@ TEST(MalformedTokenizer, SentencePieceModels) {
   }
 }
 
-/// Cut off anywhere, or with a few bytes changed: loads or is refused, nothing else.
+/// A file that is truncated anywhere or has a few changed bytes is loaded or refused.
 TEST(MalformedTokenizer, RandomDamageNeverCrashes) {
   const auto probe = [](const Tokenizer& tokenizer) {
     tokenizer.encode("Hello  world\n<s> \u4E2D\U0001F600 abc", {.parse_special = true});

@@ -26,7 +26,7 @@ std::string repeat(std::string_view text, std::size_t bytes) {
   return out;
 }
 
-/// ends[k] is the start of the character that the k-th token ends in.
+/// Expects that ends[k] is the start of the character in which token k ends.
 void expect_ends_follow_bytes(const Tokenizer& tokenizer, const std::string& text) {
   std::vector<std::size_t> ends;
   const std::vector<int> ids = tokenizer.encode(text, {}, ends);
@@ -59,7 +59,7 @@ TEST(Tokenizer, ByteFallbackModelsInvertEveryTextWithoutTheSpaceMark) {
   for (const Tokenizer& tokenizer : tokenizers) {
     for (std::uint64_t i = 0; i < 2000; ++i) {
       const std::string text = replace_all(fuzz_texts().text(7, i), "\u2581", "x");
-      // A token in the text that looks like a byte's is one; the reference cannot tell either.
+      // Text such as <0x41> becomes a byte token, as in the reference.
       if (text.find("<0x") != std::string::npos) continue;
       ASSERT_EQ(tokenizer.decode(tokenizer.encode(text, {}), false), text) << i;
     }
@@ -87,14 +87,14 @@ TEST(Tokenizer, EndsAscendWithinTheTextForEveryStyle) {
 
 TEST(Tokenizer, EndsPointIntoTheOriginalText) {
   std::vector<std::size_t> ends;
-  // NFC makes one character of "e" and U+0301, here the two tokens of its bytes.
+  // NFC combines "e" and U+0301 into one character, here with a token for each of its two bytes.
   const Tokenizer qwen2 = small("qwen2");
   const std::vector<int> ids = qwen2.encode("xe\u0301\u0323z", {}, ends);
   EXPECT_EQ(qwen2.decode(ids, false), "x\u1EB9\u0301z");
   EXPECT_EQ(ends.front(), 1u);
   EXPECT_EQ(ends.back(), 7u);
   EXPECT_EQ(ends[ends.size() - 2], 6u);
-  // Spaces become U+2581, and one is put in front.
+  // Spaces become U+2581, and one is inserted at the beginning.
   const Tokenizer llama2 = small("llama2");
   llama2.encode("the  \u4E2D", {}, ends);
   EXPECT_EQ(ends.back(), 8u);
@@ -104,7 +104,7 @@ TEST(Tokenizer, EndsPointIntoTheOriginalText) {
       roberta.encode("a \t<mask> b", {.parse_special = true, .add_special = true}, ends);
   EXPECT_EQ(masked.front(), roberta.id_of("<s>"));
   EXPECT_EQ(masked.back(), roberta.id_of("</s>"));
-  EXPECT_EQ(masked[2], mask);  // takes the white space on its left
+  EXPECT_EQ(masked[2], mask);  // includes the white space on its left
   EXPECT_EQ(ends, (std::vector<std::size_t>{0, 1, 9, 11, 11}));
   EXPECT_TRUE(roberta.encode("", {}, ends).empty());
   EXPECT_TRUE(ends.empty());
@@ -189,7 +189,7 @@ TEST(Tokenizer, ReadsTokenizerConfig) {
   const test::TemporaryDirectory directory;
   directory.write("tokenizer.json", json);
   directory.write("chat_template.jinja", "c");
-  directory.write("tokenizer_config.json", R"({"chat_template": "b"})");  // as in transformers
+  directory.write("tokenizer_config.json", R"({"chat_template": "b"})");  // ignored
   EXPECT_EQ(Tokenizer::open(directory.path()).chat_template(), "c");
 }
 
@@ -232,7 +232,7 @@ TEST(Tokenizer, ThreadsShareOneObject) {
   for (const auto& ids : got) EXPECT_EQ(ids, expected);
 }
 
-/// Processor time for one encoding, the best of a few.
+/// Processor time of one encoding: the fastest of a few runs.
 double seconds(const Tokenizer& tokenizer, const std::string& text) {
   double best = 1e9;
   for (int i = 0; i < 3; ++i) {
@@ -263,14 +263,15 @@ TEST(Tokenizer, TimeIsLinearInTheText) {
       const double four = seconds(tokenizer, repeat(piece, 4 * kShort));
       EXPECT_LT(four, 8 * one + 0.02) << name << ": " << kind;
     }
-    // A run that ends in something else must not be tried at each of its places.
+    // A run of spaces before another character must not be matched again from each of its
+    // positions.
     const double one = seconds(tokenizer, repeat(" ", kShort) + "\u4E2D");
     const double four = seconds(tokenizer, repeat(" ", 4 * kShort) + "\u4E2D");
     EXPECT_LT(four, 8 * one + 0.02) << name << ": spaces before a character";
   }
 }
 
-// The 47 + 47 + 47 texts and longer ones of the conformance data.
+// The texts of the conformance data: 47 + 47 + 47 texts and longer ones.
 class Conformance : public testing::Test {
  protected:
   void SetUp() override {

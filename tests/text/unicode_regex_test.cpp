@@ -14,7 +14,8 @@ const Json& golden_regexes() {
   return json;
 }
 
-// tests/golden/make_tokenizer_golden.py: Oniguruma as the `tokenizers` package has it.
+// Compares with Oniguruma as in the `tokenizers` package; see
+// tests/golden/make_tokenizer_golden.py.
 TEST(UnicodeRegex, SplitsTextsAsOniguruma) {
   for (const Json& split : golden_regexes()["splits"]) {
     const std::string pattern = split["pattern"];
@@ -31,7 +32,7 @@ TEST(UnicodeRegex, SplitsTextsAsOniguruma) {
   }
 }
 
-// Every code point that is assigned in Unicode 14, but for private use.
+// All code points that are assigned in Unicode 14, except for private use.
 TEST(UnicodeRegex, CharacterClassesEqualOnigurumas) {
   Json all = Json::array();
   const Json fuzz = load_json(kTokenizerData / "fuzz.json");
@@ -113,7 +114,7 @@ TEST(UnicodeRegex, RejectsUnsupportedPatterns) {
   }
 }
 
-// What repeats give back, as Oniguruma 6.9.8 does it.
+// Quantifiers backtrack as in Oniguruma 6.9.8.
 TEST(UnicodeRegex, QuantifiersBacktrack) {
   struct Case {
     const char *pattern, *text;
@@ -130,7 +131,8 @@ TEST(UnicodeRegex, QuantifiersBacktrack) {
   }
 }
 
-// A name of two letters that is a script, not a category.  U+3001 is used with Yi and is not of it.
+// Yi is a script with a two-letter name, not a category.  U+3001 is used with Yi but is not part of
+// it.
 TEST(UnicodeRegex, SupportsTheScriptYi) {
   for (const char* pattern : {R"(\p{Yi}+)", R"(\p{yi}+)"}) {
     RegexMatcher matcher(UnicodeRegex::compile(pattern, "test"));
@@ -152,7 +154,7 @@ TEST(UnicodeRegex, MatchesLiteralsVerbatim) {
   EXPECT_FALSE(matcher.next(match));
 }
 
-// A pattern that needs more stack than the compiled matcher has must not fail.
+// A pattern that exceeds the stack of the compiled matcher must not fail.
 TEST(UnicodeRegex, LongMatchesOfGroups) {
   std::string text;
   for (int i = 0; i < 200'000; ++i) text += "ab ";

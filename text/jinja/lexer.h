@@ -13,8 +13,7 @@ struct Place {
   std::size_t begin = 0, end = 0;
 };
 
-/// A template's text after Jinja2's normalization: line ends are
-/// , and the last one is removed.
+/// A template's text after Jinja2's normalization: line ends are "\n", and the last one is removed.
 class Source {
  public:
   /// Rejects text that is not UTF-8 or has more than 256 KiB.

@@ -23,7 +23,6 @@ struct TurnText {
 /// of messages is determined by rendering: the text of a turn is the text that follows the previous
 /// answer.  All earlier messages are placeholders, because the text must not depend on an answer
 /// that is not known yet.  The concatenation
-/// is not known yet.  The concatenation
 ///
 ///   turn(0, question 0) given_answer(answer 0) turn(1, question 1) given_answer(answer 1) ...
 ///

@@ -1,5 +1,5 @@
-// The tables of docs/statistics.md: how often intervals at 95% cover what they should, where what
-// they should is known because the dialogues are drawn here.
+// The tables of docs/statistics.md: how often 95% intervals cover the true value, which is known
+// for simulated dialogues.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,8 @@ double normal(Random& random) {
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::acos(-1.0) * v);
 }
 
-/// Two or three turns of a dialogue, each by `turn`, which is given the dialogue's own luck.
+/// Draws two or three turns per dialogue.  `turn` gets a random number that the turns of a dialogue
+/// share.
 template <typename Turn>
 Dialogues draw_dialogues(Random& random, std::size_t count, const Turn& turn) {
   Dialogues out(count);
@@ -37,7 +38,7 @@ Dialogues draw_dialogues(Random& random, std::size_t count, const Turn& turn) {
   return out;
 }
 
-/// Right with the probability p; half of the turns share their dialogue's fate.
+/// Correct with probability p; on average half of the turns share their dialogue's random number.
 Draw binary(double p) {
   return [p](Random& random, std::size_t count) {
     return draw_dialogues(random, count, [&](double luck) {
@@ -46,7 +47,7 @@ Draw binary(double p) {
   };
 }
 
-/// Like F1: often 0 or 1, else between, near the dialogue's level.  The mean is 1/2.
+/// Scores like F1: often 0 or 1, otherwise near the dialogue's level.  The mean is 1/2.
 Dialogues f1_like(Random& random, std::size_t count) {
   return draw_dialogues(random, count, [&](double luck) {
     const double level = random.below(5) < 3 ? luck : random.uniform();
@@ -54,8 +55,8 @@ Dialogues f1_like(Random& random, std::size_t count) {
   });
 }
 
-/// The baseline is right with the probability .9; a right turn is lost with `lost`, a wrong one won
-/// with `won`.  The mean is -.9 lost + .1 won.
+/// Differences to a baseline that is correct with probability .9.  Correct turns become wrong with
+/// probability `lost`, wrong ones correct with `won`.  The mean is -.9 lost + .1 won.
 Draw changed(double lost, double won) {
   return [lost, won](Random& random, std::size_t count) {
     return draw_dialogues(random, count, [&](double luck) {
@@ -66,7 +67,7 @@ Draw changed(double lost, double won) {
   };
 }
 
-/// Lower by `shift`, by and large.
+/// Lower by `shift` on average.
 Draw shifted(double shift) {
   return [shift](Random& random, std::size_t count) {
     return draw_dialogues(random, count, [&](double luck) {
@@ -77,7 +78,7 @@ Draw shifted(double shift) {
 
 using Kind = std::function<Interval(double, const Spread&)>;
 
-/// The share of trials, in percent, whose interval covers `truth`.
+/// The percentage of trials whose interval covers `truth`.
 double coverage(const std::vector<std::pair<Draw, std::size_t>>& datasets, double truth,
                 const Kind& interval) {
   Random random(20250101);
@@ -120,7 +121,7 @@ TEST(Coverage, IntervalsOfDifferencesCover) {
   expect_coverage("0, sparse", changed(.02, .18), 0, difference_interval);
 }
 
-// Several datasets weigh the same, however many dialogues they have and however hard they are.
+// All datasets have the same weight, regardless of their number of dialogues and difficulty.
 TEST(Coverage, IntervalsOfMeansOverDatasetsCover) {
   const struct {
     std::vector<double> p;
@@ -154,7 +155,7 @@ TEST(Coverage, IntervalsOfMeansOverDatasetsCover) {
   }
 }
 
-// Times scatter by a factor, not by a sum.
+// Times vary by a factor rather than a sum.
 TEST(Coverage, IntervalsOfTimesCover) {
   const auto times = [](Random& random, std::size_t count) {
     return draw_dialogues(random, count, [&](double) { return std::exp(.3 * normal(random)); });
@@ -162,7 +163,7 @@ TEST(Coverage, IntervalsOfTimesCover) {
   expect_coverage("times", times, std::exp(.045), value_interval);
 }
 
-// With as many dialogues as a plan asks for, four of five experiments find the difference.
+// With the planned number of dialogues, four of five experiments detect the difference.
 TEST(Power, EqualsTheRequestedPower) {
   Random random(8);
   const Draw draw = shifted(.03);

@@ -15,7 +15,7 @@ namespace {
 using Differences =
     std::vector<std::vector<double>>;  // members x dialogues: differences of one turn
 
-/// A family over dialogues of one dataset, whose baseline is 0 everywhere.
+/// A family of methods on the dialogues of one dataset; the baseline scores 0 everywhere.
 std::vector<Contributions> family_of(const Differences& rows, const std::string& name = "p") {
   const auto population = test::population(name, rows.front().size());
   const Stratum zero = test::stratum(population, std::vector<double>(population->ids.size(), 0.0));
@@ -34,7 +34,7 @@ std::vector<PValue> test_rows(const Differences& rows, Adjustment adjustment = A
   return test_family(pointers, adjustment);
 }
 
-/// |sum e d| / sqrt(sum d^2) under the flip whose bits are set.
+/// |sum e d| / sqrt(sum d^2) under the flip with these bits.
 double statistic(const std::vector<double>& row, std::uint64_t flip) {
   double sum = 0, squares = 0;
   for (std::size_t i = 0; i < row.size(); ++i) {
@@ -44,8 +44,8 @@ double statistic(const std::vector<double>& row, std::uint64_t flip) {
   return squares == 0 ? 0 : std::abs(sum) / std::sqrt(squares);
 }
 
-/// The definition: of all flips, the share in which the largest statistic among the members that
-/// are not more extreme reaches the member's, and not less than for a more extreme one.
+/// The definition: the share of flips for which the largest statistic, among the members that are
+/// not more extreme, reaches the member's observed one; at least the value of more extreme members.
 std::vector<PValue> by_definition(const Differences& rows) {
   const std::uint64_t flips = std::uint64_t{1} << rows.front().size();
   std::vector<PValue> out(rows.size());
@@ -103,7 +103,7 @@ TEST(SignFlips, RandomFlipsApproximateAllFlips) {
   for (const bool binary : {false, true}) {
     const Differences rows = random_rows(random, 4, 14, binary);
     const std::vector<PValue> got = test_rows(rows), want = by_definition(rows);
-    for (std::size_t m = 0; m < rows.size(); ++m) {  // 4 standard errors of 4,999 draws
+    for (std::size_t m = 0; m < rows.size(); ++m) {  // 4 standard errors with 4,999 draws
       EXPECT_NEAR(got[m].p, want[m].p, .029) << m;
       EXPECT_NEAR(got[m].adjusted, want[m].adjusted, .029) << m;
       EXPECT_GE(got[m].p, 1.0 / 5000);
@@ -118,7 +118,7 @@ TEST(SignFlips, FourDialoguesCannotBeSignificant) {
   EXPECT_EQ(test_rows({{1}})[0].p, 1);
 }
 
-// Sums of eight at once are the sums.
+// The sums, computed in groups of eight, equal the product of the matrices.
 TEST(SignFlips, SumsAreTheProductOfMatrices) {
   Random random(5);
   const Differences rows = random_rows(random, 2, 37, false);
@@ -142,7 +142,7 @@ TEST(SignFlips, SumsAreTheProductOfMatrices) {
   }
 }
 
-// Other rows, and their order, change neither p nor what is adjusted.
+// Other rows and their order change neither p nor the adjusted p.
 TEST(SignFlips, DoNotDependOnOrderOrOtherRows) {
   Random random(6);
   Differences rows = random_rows(random, 5, 30, true);
@@ -164,8 +164,8 @@ TEST(Holm, WorkedExample) {
   EXPECT_TRUE(holm({}).empty());
 }
 
-// Of families without any difference 5% may show one; a step-down maxT finds what is there where
-// entries have much in common, and Holm's least p no longer can.
+// At most 5% of the families without differences show one.  If entries are correlated, step-down
+// maxT detects differences that Holm's method no longer detects.
 TEST(MaxT, ControlsTheFamilywiseError) {
   constexpr int kFamilies = 300, kMembers = 20, kDialogues = 24;
   Random random(7);

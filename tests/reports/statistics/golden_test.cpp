@@ -1,4 +1,5 @@
-// What numpy and scipy make of the same tables: tests/golden/make_statistics_golden.py.
+// Compares with results of numpy and scipy on the same tables:
+// tests/golden/make_statistics_golden.py.
 
 #include <gtest/gtest.h>
 

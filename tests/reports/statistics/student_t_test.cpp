@@ -7,7 +7,7 @@
 namespace turnbench {
 namespace {
 
-// As printed tables have them: 97.5% and 99.5%.
+// Values of printed tables, for 97.5% and 99.5%.
 TEST(StudentT, QuantilesAreThoseOfTables) {
   const struct {
     double freedom, two_sided_95, two_sided_99;
