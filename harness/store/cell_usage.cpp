@@ -103,9 +103,12 @@ CellUsage usage_of(const AnswerSize& answer, const Counted& counted) {
 class CounterWalk {
  public:
   explicit CounterWalk(const Database& db)
-      : rows_(db.prepare("SELECT dialogue, turn, name, value FROM counter WHERE cell = ? AND name "
-                         "IN ('kv_tokens', 'attended_tokens', 'prefill_pairs_share') "
-                         "ORDER BY dialogue, turn")) {}
+      : rows_(db.prepare(cell_rows_sql(
+            db, "counter",
+            fmt::format("x.value, CASE x.name WHEN {} THEN {} WHEN {} THEN {} ELSE {} END",
+                        name_sql(db, kKept), kIsKept, name_sql(db, kRead), kIsRead, kIsPairs),
+            fmt::format("x.name IN ({}, {}, {})", name_sql(db, kKept), name_sql(db, kRead),
+                        name_sql(db, kPairs))))) {}
 
   void begin(const std::string& cell) {
     rows_.reset();
@@ -120,15 +123,18 @@ class CounterWalk {
       const int order = rows_.view(0).compare(dialogue);
       if (order > 0 || (order == 0 && rows_.integer(1) > turn)) break;
       if (order < 0 || rows_.integer(1) < turn) continue;
-      const std::string_view name = rows_.view(2);
-      (name == "kv_tokens"         ? out.kept
-       : name == "attended_tokens" ? out.read
-                                   : out.pairs) = rows_.real(3);
+      const std::int64_t counter = rows_.integer(3);
+      (counter == kIsKept ? out.kept : counter == kIsRead ? out.read : out.pairs) = rows_.real(2);
     }
     return out;
   }
 
  private:
+  // SQL texts, and the numbers that the query gives for them.
+  static constexpr const char *kKept = "'kv_tokens'", *kRead = "'attended_tokens'",
+                              *kPairs = "'prefill_pairs_share'";
+  static constexpr std::int64_t kIsKept = 0, kIsRead = 1, kIsPairs = 2;
+
   Statement rows_;
   bool more_ = false;
 };
@@ -177,16 +183,12 @@ std::string describe_limited(const std::vector<Cell>& cells,
 
 std::map<std::string, CellUsage> Store::usages(const std::string& experiment) const {
   std::map<std::string, CellUsage> out;
-  std::vector<std::string> cells;
-  Statement all = db_->prepare(fmt::format("SELECT cell FROM {}", kCellsSql));
-  all << experiment;
-  while (all.next()) cells.push_back(all.text(0));
   // Imported answers have no prompt.
-  Statement records = db_->prepare(
-      "SELECT dialogue, turn, prompt_tokens, stopped, json_array_length(answer_tokens) FROM record "
-      "WHERE cell = ? AND status = 'ok' AND prompt_tokens > 0 ORDER BY dialogue, turn");
+  Statement records = db_->prepare(cell_rows_sql(
+      *db_, "record", "x.prompt_tokens, x.stopped, json_array_length(x.answer_tokens)",
+      "x.status = 'ok' AND x.prompt_tokens > 0"));
   CounterWalk counters(*db_);
-  for (const std::string& cell : cells) {
+  for (const std::string& cell : cell_keys(*db_, experiment)) {
     counters.begin(cell);
     records << cell;
     while (records.next()) {

@@ -73,8 +73,7 @@ class Merge {
     }
     plans_.finish();
     summary_.notes = plans_.notes();
-    Statement units =
-        out_.prepare("SELECT count(*) FROM (SELECT DISTINCT cell, dialogue FROM record)");
+    Statement units = out_.prepare(fmt::format("SELECT count(*) FROM ({})", units_sql(out_)));
     summary_.units = units.next() ? static_cast<std::size_t>(units.integer(0)) : 0;
     return std::move(summary_);
   }
@@ -82,8 +81,7 @@ class Merge {
  private:
   void add_units(const Database& store) {
     UnitReader reader(store);
-    Statement units =
-        store.prepare("SELECT DISTINCT cell, dialogue FROM record ORDER BY cell, dialogue");
+    Statement units = store.prepare(units_sql(store));
     while (units.next()) {
       const std::string cell = units.text(0), dialogue = units.text(1);
       add_unit(store, cell, dialogue, reader.read(cell, dialogue));

@@ -156,6 +156,18 @@ bool Statement::is_null(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_NULL;
 }
 
+bool Statement::is_blob(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_BLOB;
+}
+
+std::string Statement::name(int column) const {
+  return sqlite3_column_name(statement_, column);
+}
+
+std::string Statement::path() const {
+  return path_of(db_);
+}
+
 Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.string()) {
   // SQLite creates no permanent files for these names.
   if (path_.empty() || path_.front() == ':') {

@@ -47,6 +47,9 @@ class Statement {
   std::int64_t integer(int column) const;
   double real(int column) const;
   bool is_null(int column) const;
+  bool is_blob(int column) const;
+  std::string name(int column) const;  ///< of the column
+  std::string path() const;            ///< of the database
 
  private:
   void bound(int code);

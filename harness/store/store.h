@@ -254,10 +254,11 @@ class Store {
   /// Hashes of the metric sources that computed the scores of a cell by its own metric.
   std::set<std::string> score_sources(const Cell& cell) const;
   /// Visits the ledgers of an experiment's records, by cell in table order, dialogue and turn.
+  /// dropped: what was left out of a large one (`BoundedLedger`), or empty.
   void for_each_ledger(
       const std::string& experiment,
       const std::function<void(const std::string& cell, const std::string& dialogue, int turn,
-                               const Ledger& ledger)>& visit) const;
+                               const Ledger& ledger, const std::string& dropped)>& visit) const;
   StoredDialogue dialogue(const std::string& dataset_hash, const std::string& id) const;
   /// Parses a stored dialogue.
   /// @throws Error if its number of turns is not the stored one.

@@ -50,15 +50,23 @@ std::string describe(const Truncation& t) {
 }
 
 std::map<std::string, Truncation> Store::truncations(const std::string& experiment) const {
-  Statement s = db_->prepare(fmt::format(
-      "SELECT r.cell, r.prompt_tokens, sum(r.truncated_tokens) OVER (PARTITION BY r.cell, "
-      "r.dialogue ORDER BY r.turn) FROM {} e JOIN record r ON r.cell = e.cell "
-      "WHERE r.prompt_tokens > 0",  // the others have no prompt
-      kCellsSql));
-  s << experiment;
+  Statement s = db_->prepare(
+      cell_rows_sql(*db_, "record", "x.prompt_tokens, x.truncated_tokens", "x.prompt_tokens > 0"));
   std::map<std::string, Truncation> out;
-  while (s.next())
-    out[s.text(0)].add(static_cast<int>(s.integer(1)), static_cast<int>(s.integer(2)));
+  for (const std::string& cell : cell_keys(*db_, experiment)) {
+    std::string dialogue;
+    int lost = 0;  // in this turn and the earlier ones
+    s << cell;
+    while (s.next()) {
+      if (s.view(0) != dialogue) {
+        dialogue = s.text(0);
+        lost = 0;
+      }
+      lost += static_cast<int>(s.integer(3));
+      out[cell].add(static_cast<int>(s.integer(2)), lost);
+    }
+    s.reset();
+  }
   return out;
 }
 

@@ -12,7 +12,11 @@ std::string small_manifest();
 /// The bytes of the store that it fills; made once.
 const std::string& small_store();
 
-/// Runs SQL on a database file, which is made if it is not there.
+/// Runs SQL on a database file, which is made if it is not there.  In a store, the views can be
+/// changed like tables, and dialogues are not compressed if the SQL names JSON.
 void execute(const std::string& file, const std::string& sql);
+
+/// Stores the dialogues of a store without compression, so that SQL can read them.
+void expand_dialogues(const std::string& file);
 
 }  // namespace turnbench::test

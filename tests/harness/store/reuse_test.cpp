@@ -82,7 +82,7 @@ struct ReusedSweep {
   Finished run() const { return run_program({"run", manifest, "--db", db}); }
   /// Has everything computed by a program of other sources: `json` is SQL that makes its card.
   void computed_by(const std::string& json) const {
-    execute(db, "INSERT INTO environment SELECT 'other', " + json +
+    execute(db, "INSERT INTO environment (id, json) SELECT 'other', " + json +
                     " FROM environment; "
                     "UPDATE record SET environment = 'other'");
   }
