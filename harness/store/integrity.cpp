@@ -6,6 +6,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "datasets/dialogue_io.h"
+#include "harness/store/cell_summary.h"
 #include "harness/store/merge_plans.h"
 #include "harness/store/packed_ledger.h"
 #include "harness/store/packed_text.h"
@@ -34,7 +35,11 @@ class Checks {
     if (finding.count > 0) findings_.push_back(std::move(finding));
   }
   void add(const char* kind, const char* what, std::string example) {
-    findings_.push_back({kind, what, 1, std::move(example)});
+    if (any() && findings_.back().kind == kind) {
+      ++findings_.back().count;
+    } else {
+      findings_.push_back({kind, what, 1, std::move(example)});
+    }
   }
 
   bool any() const { return !findings_.empty(); }
@@ -155,7 +160,12 @@ void check_contents(const Database& db, Checks& checks) {
                  return error.what();
                }
              });
-  if (has_compact_tables(db)) check_texts(checks);
+  if (has_compact_tables(db)) {
+    check_texts(checks);
+    for (const std::string& cell : wrong_summaries(db))
+      checks.add("summaries", "summaries of cells that do not fit their records",
+                 cell_label(db, cell));
+  }
   if (!has_ledgers(db)) return;
   checks.add("ledgers", "ledgers that cannot be read",
              "SELECT cell, dialogue, turn, data FROM ledger",

@@ -144,7 +144,7 @@ void migrate_to_compact_tables(Database& db) {
   for (const char* table : {"judgement", "ledger", "timing", "counter", "score", "record",
                             "experiment_cell", "cell", "dialogue", "environment"})
     db.execute(fmt::format("DROP TABLE old_{}", table));
-  db.execute(views_sql());
+  db.execute(views_sql() + triggers_sql());
 }
 
 }  // namespace turnbench

@@ -131,7 +131,7 @@ void migrate(Database& db) {
   if (is_new(db)) {  // another process may have created it meanwhile
     db.execute(std::string(kUnchangedTablesSql));
     db.execute(std::string(kChangedTablesSql));
-    db.execute(views_sql());
+    db.execute(views_sql() + triggers_sql());
   } else {
     check_schema(db);
     if (!has_judgements(db)) db.execute(kJudgementSchema);

@@ -49,6 +49,8 @@ CREATE TABLE record_data (
   answer_tokens TEXT NOT NULL, stopped INTEGER NOT NULL,
   environment INTEGER NOT NULL REFERENCES environment);
 CREATE INDEX failed_record ON record_data (status) WHERE status NOT IN ('ok', 'no_value');
+CREATE TABLE cell_summary (
+  cell INTEGER PRIMARY KEY REFERENCES cell ON DELETE CASCADE, json TEXT NOT NULL);
 CREATE TABLE score_data (
   record INTEGER NOT NULL REFERENCES record_data ON DELETE CASCADE, metric INTEGER NOT NULL,
   postprocess INTEGER NOT NULL, value REAL NOT NULL, sources INTEGER NOT NULL,
@@ -68,6 +70,23 @@ CREATE TABLE judgement_data (
   status TEXT NOT NULL, error TEXT NOT NULL, reply TEXT NOT NULL, scores TEXT NOT NULL,
   PRIMARY KEY (record, judge, ordinal)) WITHOUT ROWID;
 )";
+
+std::string triggers_sql() {
+  std::string out;
+  const auto trigger = [&](const char* event, const char* table, const char* row, const char* id) {
+    out += fmt::format(
+        "CREATE TRIGGER summary_{0}_{1}_{2} AFTER {0} ON {1} BEGIN DELETE FROM cell_summary WHERE "
+        "cell = {2}.{3} >> {4}; END;\n",
+        event, table, row, id, kDialogueBits + kTurnBits);
+  };
+  trigger("INSERT", "record_data", "new", "id");
+  trigger("UPDATE", "record_data", "new", "id");
+  trigger("UPDATE", "record_data", "old", "id");
+  trigger("DELETE", "record_data", "old", "id");
+  // Counters are added and deleted with their records.
+  trigger("UPDATE", "counter_data", "new", "record");
+  return out;
+}
 
 std::string views_sql() {
   // The order of the joins is that of the ids, and finds a unit's rows by their range.

@@ -12,4 +12,7 @@ extern const std::string_view kUnchangedTablesSql;
 /// SQL: views that show the compact tables with the names and columns of earlier schemas.
 std::string views_sql();
 
+/// SQL: triggers that delete the summary of a cell (cell_summary.h) whose records change.
+std::string triggers_sql();
+
 }  // namespace turnbench

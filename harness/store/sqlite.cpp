@@ -290,7 +290,12 @@ void Database::use_rollback_journal() {
   execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;");
 }
 
+bool Database::in_transaction() const {
+  return sqlite3_get_autocommit(db_) == 0;
+}
+
 void Database::prepare_for_writing() {
+  prepared_ = true;
   if (*sqlite3_db_filename(db_, "main") == '\0') {  // in memory, without a journal file
     execute("PRAGMA foreign_keys=ON");
     return;

@@ -76,6 +76,8 @@ class Database {
   /// does not work.  The mode is stored in the file, so call this only after checking that the file
   /// is a store.
   void prepare_for_writing();
+  bool is_prepared_for_writing() const { return prepared_; }
+  bool in_transaction() const;
   /// Why there is no write-ahead log, as one line; empty if there is one.
   const std::string& journal_note() const { return journal_note_; }
   Database(const Database&) = delete;
@@ -103,6 +105,7 @@ class Database {
 
   sqlite3* db_ = nullptr;
   std::string path_, journal_note_;
+  bool prepared_ = false;
 };
 
 /// A transaction; rolls back when destroyed unless committed.

@@ -6,7 +6,6 @@
 
 #include "common/error.h"
 #include "common/json.h"
-#include "common/mean.h"
 #include "common/text.h"
 #include "harness/store/packed_text.h"
 #include "harness/store/record_keys.h"
@@ -303,26 +302,25 @@ std::vector<Store::Failure> Store::failures(const std::string& experiment) const
 std::map<std::string, std::map<std::string, double>> Store::mean_counters(
     const std::string& experiment, const std::vector<std::string>& counters) const {
   std::map<std::string, std::map<std::string, double>> out;
-  std::string index = "CASE x.name";  // of the counter
-  for (std::size_t i = 0; i < counters.size(); ++i) {
-    out[counters[i]];
-    index += fmt::format(" WHEN {} THEN {}", name_sql(*db_, fmt::format("?{}", i + 2)), i);
-  }
+  for (const std::string& name : counters) out[name];
   if (counters.empty()) return out;
-  // One scan of the table for all counters takes as long as for one.
-  Statement s = db_->prepare(cell_rows_sql(*db_, "counter", index + " END, x.value"));
-  for (const std::string& cell : cell_keys(*db_, experiment)) {
-    std::vector<Mean> means(counters.size());
-    s << cell;
-    for (const std::string& name : counters) s << name;
-    while (s.next()) {
-      if (!s.is_null(2)) means[static_cast<std::size_t>(s.integer(2))].add(s.real(3));
-    }
-    s.reset();
-    for (std::size_t i = 0; i < means.size(); ++i) {
-      if (means[i].count > 0) out[counters[i]][cell] = means[i].value();
+  for (const auto& [cell, summary] : summaries(experiment)) {
+    for (const std::string& name : counters) {
+      const auto mean = summary.counters.find(name);
+      if (mean != summary.counters.end()) out[name][cell] = mean->second.value();
     }
   }
+  return out;
+}
+
+std::map<std::string, CellSummary> Store::summaries(const std::string& experiment) const {
+  return cell_summaries(*db_, cell_keys(*db_, experiment));
+}
+
+std::map<std::string, std::size_t> Store::dialogue_counts() const {
+  std::map<std::string, std::size_t> out;
+  Statement s = db_->prepare("SELECT dataset, count(*) FROM dialogue GROUP BY dataset");
+  while (s.next()) out[s.text(0)] = static_cast<std::size_t>(s.integer(1));
   return out;
 }
 

@@ -14,6 +14,7 @@
 
 #include "datasets/dialogue.h"
 #include "harness/store/cell.h"
+#include "harness/store/cell_summary.h"
 #include "harness/store/cell_usage.h"
 #include "harness/store/provenance.h"
 #include "harness/store/record.h"
@@ -138,6 +139,8 @@ class Store {
   std::vector<Cell> cells(const std::string& experiment) const;
   /// The dialogues of a dataset: id -> number of turns.
   std::map<std::string, int> turn_counts(const std::string& dataset_hash) const;
+  /// The number of dialogues of each dataset, by its hash.
+  std::map<std::string, std::size_t> dialogue_counts() const;
   /// The dialogues of a dataset: id -> JSON.
   std::map<std::string, std::string> dialogue_texts(const std::string& dataset_hash) const;
   /// The stored result of one dialogue in one cell.
@@ -179,6 +182,8 @@ class Store {
     int turn;
   };
   std::vector<Failure> failures(const std::string& experiment) const;
+  /// Summaries of the records of each cell, by its key (cell_summary.h).
+  std::map<std::string, CellSummary> summaries(const std::string& experiment) const;
   /// Means of counters over the ok records of each cell: counter -> cell -> mean.
   std::map<std::string, std::map<std::string, double>> mean_counters(
       const std::string& experiment, const std::vector<std::string>& counters) const;

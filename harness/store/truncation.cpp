@@ -1,9 +1,10 @@
 #include "harness/store/truncation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
-#include "harness/store/schema.h"
 #include "harness/store/store.h"
 
 namespace turnbench {
@@ -50,22 +51,9 @@ std::string describe(const Truncation& t) {
 }
 
 std::map<std::string, Truncation> Store::truncations(const std::string& experiment) const {
-  Statement s = db_->prepare(
-      cell_rows_sql(*db_, "record", "x.prompt_tokens, x.truncated_tokens", "x.prompt_tokens > 0"));
   std::map<std::string, Truncation> out;
-  for (const std::string& cell : cell_keys(*db_, experiment)) {
-    std::string dialogue;
-    int lost = 0;  // in this turn and the earlier ones
-    s << cell;
-    while (s.next()) {
-      if (s.view(0) != dialogue) {
-        dialogue = s.text(0);
-        lost = 0;
-      }
-      lost += static_cast<int>(s.integer(3));
-      out[cell].add(static_cast<int>(s.integer(2)), lost);
-    }
-    s.reset();
+  for (const auto& [cell, summary] : summaries(experiment)) {
+    if (summary.truncation.prompts > 0) out[cell] = summary.truncation;
   }
   return out;
 }

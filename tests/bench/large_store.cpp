@@ -161,5 +161,6 @@ int main(int argc, char** argv) {
   const StoredExperiment experiment = make_experiment(cells, dialogues, turns);
   store.add_experiment(experiment);
   write_results(store, experiment, dialogues, turns, shard);
+  store.summaries(experiment.name);  // as a run does at its end
   return 0;
 }

@@ -16,7 +16,8 @@ namespace turnbench::test {
 
 /// True for tables and columns that only connect rows: the views show what they stand for.
 inline bool is_internal_table(const std::string& table) {
-  return table.ends_with("_data") || table == "name" || table == "source";
+  return table.ends_with("_data") || table == "name" || table == "source" ||
+         table == "cell_summary";
 }
 inline bool is_internal_column(const std::string& table, const std::string& column) {
   return (table == "cell" && column == "id") ||
