@@ -74,6 +74,7 @@ bench: build
 	@tests/bench/core.sh $(PROGRAM)
 	@tests/bench/selection.sh $(PROGRAM)
 	@tests/bench/report.sh $(PROGRAM)
+	@tests/bench/store.sh $(PROGRAM)
 
 # The work of a decode step on a GPU for every kind of method, as counted by the emulation
 # (docs/gpu.md).

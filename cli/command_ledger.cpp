@@ -114,25 +114,32 @@ void add_ledger_command(CLI::App& app, const CommonOptions& common) {
     const std::map<std::string, Cell> cells = chosen_cells(store, experiment, o->methods);
     if (!common.json) print_csv_header(o->layers);
     bool any = false;
-    store.for_each_ledger(experiment, [&](const std::string& key, const std::string& dialogue,
-                                          int turn, const Ledger& ledger) {
-      const auto found = cells.find(key);
-      any = true;
-      if (found == cells.end()) return;
-      Line line{found->second, dialogue, turn, 0, {}, {}};
-      const auto print = common.json ? print_json : print_csv;
-      for (; line.step < ledger.steps(); ++line.step) {
-        if (!o->layers) {
-          line.entry = ledger.total_of_step(line.step);
-          print(line);
-        }
-        for (std::size_t layer = 0; o->layers && layer < ledger.layers(); ++layer) {
-          line.layer = layer;
-          line.entry = ledger.at(line.step, static_cast<int>(layer));
-          print(line);
-        }
-      }
-    });
+    std::map<std::string, std::size_t> shortened;  // ledgers by what the store left out of them
+    store.for_each_ledger(
+        experiment, [&](const std::string& key, const std::string& dialogue, int turn,
+                        const Ledger& ledger, const std::string& dropped) {
+          const auto found = cells.find(key);
+          any = true;
+          if (found == cells.end()) return;
+          if (!dropped.empty()) ++shortened[dropped];
+          Line line{found->second, dialogue, turn, 0, {}, {}};
+          const auto print = common.json ? print_json : print_csv;
+          for (; line.step < ledger.steps(); ++line.step) {
+            if (!o->layers) {
+              line.entry = ledger.total_of_step(line.step);
+              print(line);
+            }
+            for (std::size_t layer = 0; o->layers && layer < ledger.layers(); ++layer) {
+              line.layer = layer;
+              line.entry = ledger.at(line.step, static_cast<int>(layer));
+              print(line);
+            }
+          }
+        });
+    for (const auto& [dropped, count] : shortened) {
+      fmt::print(stderr, "{}: {} ledgers were too large to be stored whole: without their {}\n",
+                 o->db, count, dropped == "layers" ? "layers" : "layers and last steps");
+    }
     if (!any) {
       fmt::print(stderr,
                  "{}: no cell of experiment \"{}\" ran alone (manifest: isolated) with keys "

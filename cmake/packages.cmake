@@ -16,6 +16,7 @@ if(NOT TURNBENCH_PACKAGES)
   pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
   pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
   pkg_check_modules(ZIP REQUIRED IMPORTED_TARGET libzip)
+  pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
   return()
 endif()
 

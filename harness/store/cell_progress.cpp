@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <utility>
 
 #include "common/json.h"
 
@@ -27,20 +25,13 @@ std::size_t planned_dialogues(const Cell& cell, std::size_t stored) {
 std::map<std::string, CellProgress> cell_progress(const Store& store,
                                                   const std::string& experiment) {
   std::map<std::string, CellProgress> out;
-  const auto stored = store.stored_turn_counts(experiment);
-  std::set<std::pair<std::string, std::string>> failed;  // cell, dialogue
-  for (const Store::Failure& f : store.failures(experiment)) failed.emplace(f.cell, f.dialogue);
+  const std::map<std::string, CellSummary> summaries = store.summaries(experiment);
+  const std::map<std::string, std::size_t> dialogues = store.dialogue_counts();
   for (const Cell& cell : store.cells(experiment)) {
-    const std::map<std::string, int> dialogues = store.turn_counts(cell.dataset_hash);
-    CellProgress progress;
-    progress.total = planned_dialogues(cell, dialogues.size());
-    for (const auto& [id, turns] : dialogues) {
-      const auto found = stored.find({cell.key, id});
-      if (found == stored.end() || found->second < turns) continue;
-      ++progress.run;
-      progress.failed += failed.contains({cell.key, id});
-    }
-    out[cell.key] = progress;
+    const CellSummary& summary = summaries.at(cell.key);
+    const auto count = dialogues.find(cell.dataset_hash);
+    out[cell.key] = {summary.whole, summary.failed,
+                     planned_dialogues(cell, count == dialogues.end() ? 0 : count->second)};
   }
   return out;
 }

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
 #include "common/json.h"
 #include "common/text.h"
-#include "harness/store/schema.h"
 #include "harness/store/store.h"
 
 namespace turnbench {
@@ -58,81 +56,6 @@ std::string by_dimension(const char* name, const std::vector<Cell>& cells,
   return fmt::format("; by {}: {}", name, join(texts, ", "));
 }
 
-/// A generated answer.
-struct AnswerSize {
-  int prompt_tokens, tokens;
-  bool stopped;
-
-  /// Tokens that full attention reads per step, on average: each step reads the preceding tokens
-  /// and its own.  The last token of an answer that reached its limit is never read.
-  double read_by_full() const {
-    const int steps = tokens - (stopped ? 0 : 1);
-    return prompt_tokens + (steps + 1) / 2.0;
-  }
-};
-
-/// The counters of a record that show how much of attention was omitted.
-struct Counted {
-  std::optional<double> kept, read, pairs;
-};
-
-CellUsage usage_of(const AnswerSize& answer, const Counted& counted) {
-  constexpr double kRounding = 1e-9;
-  const auto reaches = [](const std::optional<double>& x, double full) {
-    return *x >= full * (1 - kRounding);
-  };
-  CellUsage out;
-  out.answers = 1;
-  out.limited = answer.stopped ? 0 : 1;
-  out.longest_prompt = answer.prompt_tokens;
-  out.prompt.add(answer.prompt_tokens);
-  if (counted.kept) out.kept.add(*counted.kept);
-  if (counted.read) {
-    out.read.add(*counted.read);
-    out.answered.add(answer.read_by_full() - answer.prompt_tokens);
-  }
-  // An answer of one token needs no step.
-  const bool as_full = counted.kept && reaches(counted.kept, answer.prompt_tokens) &&
-                       counted.pairs && reaches(counted.pairs, 1) &&
-                       (!counted.read || reaches(counted.read, answer.read_by_full()));
-  out.as_full = as_full ? 1 : 0;
-  return out;
-}
-
-/// The counters of cells, looked up in the order of their records.
-class CounterWalk {
- public:
-  explicit CounterWalk(const Database& db)
-      : rows_(db.prepare("SELECT dialogue, turn, name, value FROM counter WHERE cell = ? AND name "
-                         "IN ('kv_tokens', 'attended_tokens', 'prefill_pairs_share') "
-                         "ORDER BY dialogue, turn")) {}
-
-  void begin(const std::string& cell) {
-    rows_.reset();
-    rows_ << cell;
-    more_ = rows_.next();
-  }
-
-  /// The counters of a record after those that were already looked up.
-  Counted find(std::string_view dialogue, std::int64_t turn) {
-    Counted out;
-    for (; more_; more_ = rows_.next()) {
-      const int order = rows_.view(0).compare(dialogue);
-      if (order > 0 || (order == 0 && rows_.integer(1) > turn)) break;
-      if (order < 0 || rows_.integer(1) < turn) continue;
-      const std::string_view name = rows_.view(2);
-      (name == "kv_tokens"         ? out.kept
-       : name == "attended_tokens" ? out.read
-                                   : out.pairs) = rows_.real(3);
-    }
-    return out;
-  }
-
- private:
-  Statement rows_;
-  bool more_ = false;
-};
-
 }  // namespace
 
 CellUsage& CellUsage::operator+=(const CellUsage& other) {
@@ -177,24 +100,8 @@ std::string describe_limited(const std::vector<Cell>& cells,
 
 std::map<std::string, CellUsage> Store::usages(const std::string& experiment) const {
   std::map<std::string, CellUsage> out;
-  std::vector<std::string> cells;
-  Statement all = db_->prepare(fmt::format("SELECT cell FROM {}", kCellsSql));
-  all << experiment;
-  while (all.next()) cells.push_back(all.text(0));
-  // Imported answers have no prompt.
-  Statement records = db_->prepare(
-      "SELECT dialogue, turn, prompt_tokens, stopped, json_array_length(answer_tokens) FROM record "
-      "WHERE cell = ? AND status = 'ok' AND prompt_tokens > 0 ORDER BY dialogue, turn");
-  CounterWalk counters(*db_);
-  for (const std::string& cell : cells) {
-    counters.begin(cell);
-    records << cell;
-    while (records.next()) {
-      const AnswerSize answer{static_cast<int>(records.integer(2)),
-                              static_cast<int>(records.integer(4)), records.integer(3) != 0};
-      out[cell] += usage_of(answer, counters.find(records.view(0), records.integer(1)));
-    }
-    records.reset();
+  for (const auto& [cell, summary] : summaries(experiment)) {
+    if (summary.usage.answers > 0) out[cell] = summary.usage;
   }
   return out;
 }

@@ -6,8 +6,11 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "datasets/dialogue_io.h"
+#include "harness/store/cell_summary.h"
 #include "harness/store/merge_plans.h"
 #include "harness/store/packed_ledger.h"
+#include "harness/store/packed_text.h"
+#include "harness/store/record_keys.h"
 #include "harness/store/schema.h"
 
 namespace turnbench {
@@ -32,7 +35,11 @@ class Checks {
     if (finding.count > 0) findings_.push_back(std::move(finding));
   }
   void add(const char* kind, const char* what, std::string example) {
-    findings_.push_back({kind, what, 1, std::move(example)});
+    if (any() && findings_.back().kind == kind) {
+      ++findings_.back().count;
+    } else {
+      findings_.push_back({kind, what, 1, std::move(example)});
+    }
   }
 
   bool any() const { return !findings_.empty(); }
@@ -64,6 +71,53 @@ constexpr Unused kUnused[] = {
      "SELECT id FROM protocol WHERE id NOT IN (SELECT protocol FROM cell)"},
 };
 
+/// The keys of the compact tables, which are no foreign keys.
+void check_keys(const Database& db, Checks& checks) {
+  checks.add(
+      "records", "records of unknown cells, dialogues or turns",
+      fmt::format("SELECT x.id, c.key, d.id, x.id & {0} FROM record_data x LEFT JOIN cell c "
+                  "ON c.id = x.id >> {1} LEFT JOIN dialogue d ON d.dataset = c.dataset AND "
+                  "d.number = (x.id >> {2}) & {3} WHERE d.id IS NULL OR x.id & {0} >= d.turns",
+                  kMostTurns - 1, kDialogueBits + kTurnBits, kTurnBits, kMostDialogues - 1),
+      [&](const Statement& row) {
+        if (row.is_null(1)) return fmt::format("record {}", row.text(0));
+        return fmt::format("{}: dialogue {}, turn {}", cell_label(db, row.text(1)),
+                           row.is_null(2) ? "unknown" : row.text(2), row.integer(3) + 1);
+      });
+  struct Named {
+    const char *table, *column, *names;
+  };
+  constexpr Named kNamed[] = {{"counter", "name", "name"},
+                              {"timing", "name", "name"},
+                              {"score", "metric", "name"},
+                              {"score", "postprocess", "name"},
+                              {"score", "sources", "source"}};
+  for (const auto& [table, column, names] : kNamed) {
+    checks.add("names", "values without a name",
+               fmt::format("SELECT x.{1} FROM {0}_data x WHERE x.{1} NOT IN (SELECT id FROM {2})",
+                           table, column, names),
+               [&](const Statement& row) {
+                 return fmt::format("a {} whose {} is number {}", table, column, row.text(0));
+               });
+  }
+}
+
+/// Compressed texts.
+void check_texts(Checks& checks) {
+  const auto readable = [](const Statement& row) -> std::optional<std::string> {
+    try {
+      unpacked_text(row, 0);
+      return std::nullopt;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  for (const char* column : {"answer FROM record", "error FROM record", "reply FROM judgement"}) {
+    checks.add("texts", "texts that cannot be read", fmt::format("SELECT {}_data", column),
+               readable);
+  }
+}
+
 void check_references(const Database& db, Checks& checks) {
   checks.add("references", "rows that refer to missing rows", "PRAGMA foreign_key_check",
              [](const Statement& row) {
@@ -71,6 +125,7 @@ void check_references(const Database& db, Checks& checks) {
              });
   for (const Unused& unused : kUnused)
     checks.add(unused.kind, unused.what, unused.sql, first_column);
+  if (has_compact_tables(db)) return check_keys(db, checks);
   checks.add("records", "records of unknown dialogues or turns",
              "SELECT r.cell, r.dialogue, r.turn FROM record r JOIN cell c ON c.key = r.cell "
              "LEFT JOIN dialogue d ON d.dataset = c.dataset AND d.id = r.dialogue "
@@ -97,7 +152,7 @@ void check_contents(const Database& db, Checks& checks) {
              [](const Statement& row) -> std::optional<std::string> {
                try {
                  const std::size_t turns =
-                     parse_dialogue(row.view(2), "dialogue " + row.text(0)).turns.size();
+                     parse_dialogue(unpacked_text(row, 2), "dialogue " + row.text(0)).turns.size();
                  if (static_cast<std::int64_t>(turns) == row.integer(1)) return std::nullopt;
                  return fmt::format("dialogue {}: found {} turns, expected {}", row.text(0), turns,
                                     row.text(1));
@@ -105,6 +160,12 @@ void check_contents(const Database& db, Checks& checks) {
                  return error.what();
                }
              });
+  if (has_compact_tables(db)) {
+    check_texts(checks);
+    for (const std::string& cell : wrong_summaries(db))
+      checks.add("summaries", "summaries of cells that do not fit their records",
+                 cell_label(db, cell));
+  }
   if (!has_ledgers(db)) return;
   checks.add("ledgers", "ledgers that cannot be read",
              "SELECT cell, dialogue, turn, data FROM ledger",

@@ -5,6 +5,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
+#include "harness/store/cell_summary.h"
 #include "harness/store/merge_plans.h"
 #include "harness/store/merge_sources.h"
 #include "harness/store/schema.h"
@@ -72,9 +73,9 @@ class Merge {
       add_units(*db);
     }
     plans_.finish();
+    store_summaries();
     summary_.notes = plans_.notes();
-    Statement units =
-        out_.prepare("SELECT count(*) FROM (SELECT DISTINCT cell, dialogue FROM record)");
+    Statement units = out_.prepare(fmt::format("SELECT count(*) FROM ({})", units_sql(out_)));
     summary_.units = units.next() ? static_cast<std::size_t>(units.integer(0)) : 0;
     return std::move(summary_);
   }
@@ -82,8 +83,7 @@ class Merge {
  private:
   void add_units(const Database& store) {
     UnitReader reader(store);
-    Statement units =
-        store.prepare("SELECT DISTINCT cell, dialogue FROM record ORDER BY cell, dialogue");
+    Statement units = store.prepare(units_sql(store));
     while (units.next()) {
       const std::string cell = units.text(0), dialogue = units.text(1);
       add_unit(store, cell, dialogue, reader.read(cell, dialogue));
@@ -114,6 +114,14 @@ class Merge {
       count.scores += scores;
       count.judgements += judgements;
     }
+  }
+
+  /// So that reports and the status need not compute them.
+  void store_summaries() {
+    std::vector<std::string> cells;
+    Statement all = out_.prepare("SELECT key FROM cell");
+    while (all.next()) cells.push_back(all.text(0));
+    cell_summaries(out_, cells);
   }
 
   [[noreturn]] void refuse(const Database& store, const std::string& cell,
@@ -155,6 +163,8 @@ MergeSummary merge_stores(const fs::path& out, const std::vector<fs::path>& stor
   Database db(out, Database::Mode::kCreate);
   if (!is_new(db)) check_schema(db);
   db.prepare_for_writing();
+  // Each store adds rows between those of the others, to pages all over the file.
+  db.execute("PRAGMA cache_size=-65536");  // KiB
   Transaction transaction(db);
   migrate(db);
   MergeSummary summary = Merge(db, stores).run();

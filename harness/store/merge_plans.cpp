@@ -7,6 +7,8 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/store/cell.h"
+#include "harness/store/dialogue_writer.h"
+#include "harness/store/packed_text.h"
 #include "harness/store/schema.h"
 
 namespace turnbench {
@@ -98,15 +100,14 @@ void MergedPlans::add_datasets(const Database& store) {
 
 void MergedPlans::add_dialogues(const Database& store) {
   Statement read = store.prepare("SELECT dataset, id, turns, json FROM dialogue");
-  Statement write =
-      out_.prepare("INSERT OR IGNORE INTO dialogue (dataset, id, turns, json) VALUES (?,?,?,?)");
+  DialogueWriter writer(out_);
   Statement known = out_.prepare("SELECT turns, json FROM dialogue WHERE dataset = ? AND id = ?");
   while (read.next()) {
     const std::string dataset = read.text(0), id = read.text(1);
-    (write << dataset << id << read.integer(2) << read.view(3)).run();
-    if (out_.changes() > 0) continue;
+    const std::string json = unpacked_text(read, 3);
+    if (writer.add(dataset, id, read.integer(2), json)) continue;
     known << dataset << id;
-    if (known.next() && (known.integer(0) != read.integer(2) || known.view(1) != read.view(3))) {
+    if (known.next() && (known.integer(0) != read.integer(2) || unpacked_text(known, 1) != json)) {
       throw runtime_error(
           "{}: found another text of dialogue {} than in the stores before it, "
           "expected the same: their datasets are both {}",

@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/store/provenance.h"
+#include "harness/store/record_keys.h"
 #include "harness/store/schema.h"
 
 namespace turnbench {
@@ -12,24 +13,34 @@ MergedSources::Parts MergedSources::parts_of(const Database& store) {
   std::map<std::string, SourceHashes> environments;
   Statement cards = store.prepare("SELECT id, json FROM environment");
   while (cards.next()) environments[cards.text(0)] = sources_of(cards.view(1));
-  Statement computed = store.prepare(
-      "SELECT DISTINCT c.method, r.environment FROM record r JOIN cell c ON c.key = r.cell");
-  while (computed.next()) {
-    std::vector<std::string> parts = deciding_parts(computed.text(0));
+  const StoredTexts environment_of = StoredTexts::environments(store);
+  Statement cells = store.prepare("SELECT key, method FROM cell");
+  Statement computed =
+      store.prepare(fmt::format("SELECT DISTINCT environment FROM ({})",
+                                cell_rows_sql(store, "record", "x.environment AS environment")));
+  while (cells.next()) {
+    std::vector<std::string> parts = deciding_parts(cells.text(1));
     if (parts.empty()) continue;  // imported
     parts.emplace_back("cuda");
-    const SourceHashes& sources = environments[computed.text(1)];
-    for (const std::string& part : parts) {
-      const auto found = sources.find(part);
-      out[part].insert(found == sources.end() ? "" : found->second);
+    computed << cells.view(0);
+    while (computed.next()) {
+      const SourceHashes& sources = environments[std::string(environment_of.of(computed, 0))];
+      for (const std::string& part : parts) {
+        const auto found = sources.find(part);
+        out[part].insert(found == sources.end() ? "" : found->second);
+      }
     }
+    computed.reset();
   }
   if (!has_sources(store)) {
     Statement any = store.prepare("SELECT 1 FROM score LIMIT 1");
     if (any.next()) out["metrics"].insert("");
     return out;
   }
-  Statement scores = store.prepare("SELECT DISTINCT sources FROM score");
+  Statement scores =
+      store.prepare(has_compact_tables(store)
+                        ? "SELECT hash FROM source WHERE id IN (SELECT sources FROM score_data)"
+                        : "SELECT DISTINCT sources FROM score");
   while (scores.next()) out["metrics"].insert(scores.text(0));
   Statement datasets = store.prepare(
       "SELECT DISTINCT d.sources FROM dataset d JOIN cell c ON c.dataset = d.hash "

@@ -111,4 +111,21 @@ Ledger unpack_ledger(std::string_view bytes, std::string_view where) {
   return out;
 }
 
+BoundedLedger bound(std::string packed, std::size_t most) {
+  if (packed.size() <= most) return {std::move(packed), ""};
+  const Ledger all = unpack_ledger(packed, "ledger");
+  BoundedLedger out{"", "layers"};
+  for (std::size_t steps = all.steps();; steps /= 2) {
+    Ledger totals;
+    for (std::size_t s = 0; s < steps; ++s) {
+      totals.begin_step(1);
+      totals.at(s, 0) = all.total_of_step(s);
+    }
+    out.data = pack(totals);
+    if (out.data.size() <= most || steps == 0) break;
+    out.dropped = "layers, steps";
+  }
+  return out;
+}
+
 }  // namespace turnbench

@@ -1,57 +1,18 @@
 #include "harness/store/schema.h"
 
 #include "common/error.h"
+#include "harness/store/migration.h"
+#include "harness/store/record_keys.h"
+#include "harness/store/schema_tables.h"
 
 namespace turnbench {
 namespace {
 
-constexpr int kSchemaVersion = 4;
-constexpr int kOldestSchema = 1;            // lacks the later additions below
+constexpr int kSchemaVersion = 5;
+constexpr int kOldestSchema = 1;
 constexpr int kApplicationId = 0x7475726E;  // "turn": distinguishes a store from other SQLite files
 
-constexpr const char* kSchema = R"(
-CREATE TABLE environment (id TEXT PRIMARY KEY, json TEXT NOT NULL);
-CREATE TABLE protocol (id TEXT PRIMARY KEY, json TEXT NOT NULL);
-CREATE TABLE model (hash TEXT PRIMARY KEY, description TEXT NOT NULL);
-CREATE TABLE dataset (hash TEXT PRIMARY KEY, description TEXT NOT NULL);
-CREATE TABLE dialogue (
-  dataset TEXT NOT NULL REFERENCES dataset, id TEXT NOT NULL, turns INTEGER NOT NULL,
-  json TEXT NOT NULL, PRIMARY KEY (dataset, id)) WITHOUT ROWID;
-CREATE TABLE method (canonical TEXT PRIMARY KEY);
-CREATE TABLE experiment (
-  name TEXT NOT NULL, manifest_hash TEXT NOT NULL, title TEXT NOT NULL, manifest TEXT NOT NULL,
-  directory TEXT NOT NULL, published TEXT NOT NULL, ordinal INTEGER NOT NULL, PRIMARY KEY (name, manifest_hash)) WITHOUT ROWID;
-CREATE TABLE cell (
-  key TEXT PRIMARY KEY, model TEXT NOT NULL REFERENCES model, dataset TEXT NOT NULL REFERENCES dataset,
-  task TEXT NOT NULL, position TEXT NOT NULL, method TEXT NOT NULL REFERENCES method,
-  history TEXT NOT NULL, answers TEXT NOT NULL, metric TEXT NOT NULL, postprocess TEXT NOT NULL,
-  protocol TEXT NOT NULL REFERENCES protocol);
-CREATE TABLE experiment_cell (
-  experiment TEXT NOT NULL, manifest_hash TEXT NOT NULL, ordinal INTEGER NOT NULL,
-  cell TEXT NOT NULL REFERENCES cell, model TEXT NOT NULL, dataset TEXT NOT NULL, method TEXT NOT NULL,
-  PRIMARY KEY (experiment, manifest_hash, ordinal),
-  FOREIGN KEY (experiment, manifest_hash) REFERENCES experiment) WITHOUT ROWID;
-CREATE TABLE record (
-  cell TEXT NOT NULL REFERENCES cell, dialogue TEXT NOT NULL, turn INTEGER NOT NULL,
-  status TEXT NOT NULL, error TEXT NOT NULL, prompt_hash TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
-  truncated_tokens INTEGER NOT NULL, answer TEXT NOT NULL, answer_tokens TEXT NOT NULL,
-  stopped INTEGER NOT NULL, environment TEXT NOT NULL REFERENCES environment,
-  PRIMARY KEY (cell, dialogue, turn)) WITHOUT ROWID;
-CREATE TABLE score (
-  cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, metric TEXT NOT NULL,
-  postprocess TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (cell, dialogue, turn, metric, postprocess),
-  FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
-CREATE TABLE counter (
-  cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, name TEXT NOT NULL,
-  value REAL NOT NULL, PRIMARY KEY (cell, dialogue, turn, name),
-  FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
-CREATE TABLE timing (
-  cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, name TEXT NOT NULL,
-  value REAL NOT NULL, PRIMARY KEY (cell, dialogue, turn, name),
-  FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
-)";
-
-// Since version 2.
+// Additions of version 2.
 constexpr const char* kJudgementSchema = R"(
 CREATE TABLE judge (
   id TEXT PRIMARY KEY, rubric TEXT NOT NULL, rubric_hash TEXT NOT NULL, rubric_text TEXT NOT NULL,
@@ -64,13 +25,13 @@ CREATE TABLE judgement (
   FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
 )";
 
-// Since version 3.  Sources are hashes of the part of the program that last wrote the row.
+// Additions of version 3.  Sources are hashes of the part of the program that last wrote the row.
 constexpr const char* kSourcesSchema = R"(
 ALTER TABLE dataset ADD COLUMN sources TEXT NOT NULL DEFAULT '';
 ALTER TABLE score ADD COLUMN sources TEXT NOT NULL DEFAULT '';
 )";
 
-// Since version 4.
+// Additions of version 4.
 constexpr const char* kLedgerSchema = R"(
 CREATE TABLE ledger (
   cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, data BLOB NOT NULL,
@@ -116,15 +77,76 @@ bool has_ledgers(const Database& db) {
   return pragma(db, "user_version") >= 4;
 }
 
+bool has_compact_tables(const Database& db) {
+  return pragma(db, "user_version") >= 5;
+}
+
+std::string cell_rows_sql(const Database& db, std::string_view table, std::string_view columns,
+                          std::string_view where) {
+  if (!has_compact_tables(db)) {
+    return fmt::format(
+        "SELECT x.dialogue, x.turn, {1} FROM {0} x WHERE x.cell = ?1 AND {2} ORDER BY x.dialogue, "
+        "x.turn",
+        table, columns, where);
+  }
+  // As in the views, but in an order that SQLite knows.
+  const std::string_view id = table == "record" ? "id" : "record";
+  return fmt::format(
+      "SELECT d.id AS dialogue, x.{3} & {4} AS turn, {1} FROM cell c CROSS JOIN dialogue d ON "
+      "d.dataset = c.dataset "
+      "CROSS JOIN {0}_data x ON x.{3} BETWEEN (c.id << {5}) + (d.number << {6}) AND "
+      "(c.id << {5}) + (d.number << {6}) + {4} WHERE c.key = ?1 AND {2} ORDER BY d.id, x.{3}",
+      table, columns, where, id, kMostTurns - 1, kDialogueBits + kTurnBits, kTurnBits);
+}
+
+std::vector<std::string> cell_keys(const Database& db, const std::string& experiment) {
+  std::vector<std::string> out;
+  Statement s = db.prepare(fmt::format("SELECT cell FROM {} ORDER BY ordinal", kCellsSql));
+  s << experiment;
+  while (s.next()) out.push_back(s.text(0));
+  return out;
+}
+
+std::string name_sql(const Database& db, std::string_view text) {
+  return has_compact_tables(db) ? fmt::format("(SELECT n.id FROM name n WHERE n.name = {})", text)
+                                : std::string(text);
+}
+
+std::string source_sql(const Database& db, std::string_view hash) {
+  return has_compact_tables(db) ? fmt::format("(SELECT n.id FROM source n WHERE n.hash = {})", hash)
+                                : std::string(hash);
+}
+
+std::string units_sql(const Database& db) {
+  if (!has_compact_tables(db))
+    return "SELECT DISTINCT cell, dialogue FROM record ORDER BY cell, dialogue";
+  return fmt::format(
+      "SELECT c.key, d.id FROM cell c CROSS JOIN dialogue d ON d.dataset = c.dataset WHERE EXISTS "
+      "(SELECT 1 FROM record_data x WHERE x.id BETWEEN (c.id << {1}) + (d.number << {2}) AND "
+      "(c.id << {1}) + (d.number << {2}) + {0}) ORDER BY c.id, d.id",
+      kMostTurns - 1, kDialogueBits + kTurnBits, kTurnBits);
+}
+
 void migrate(Database& db) {
   if (is_new(db)) {  // another process may have created it meanwhile
-    db.execute(kSchema);
+    db.execute(std::string(kUnchangedTablesSql));
+    db.execute(std::string(kChangedTablesSql));
+    db.execute(views_sql() + triggers_sql());
   } else {
     check_schema(db);
+    if (!has_judgements(db)) db.execute(kJudgementSchema);
+    if (!has_sources(db)) db.execute(kSourcesSchema);
+    if (!has_ledgers(db)) db.execute(kLedgerSchema);
+    if (!has_compact_tables(db)) {
+      try {
+        migrate_to_compact_tables(db);
+      } catch (const Error& error) {
+        throw Error(error.kind(), fmt::format("{}; the store cannot be upgraded (see turnbench "
+                                              "doctor {})",
+                                              error.what(), db.path()));
+      }
+    }
   }
-  if (!has_judgements(db)) db.execute(kJudgementSchema);
-  if (!has_sources(db)) db.execute(kSourcesSchema);
-  if (!has_ledgers(db)) db.execute(kLedgerSchema);
   db.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId,
                          kSchemaVersion));
 }

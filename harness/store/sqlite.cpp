@@ -156,6 +156,18 @@ bool Statement::is_null(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_NULL;
 }
 
+bool Statement::is_blob(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_BLOB;
+}
+
+std::string Statement::name(int column) const {
+  return sqlite3_column_name(statement_, column);
+}
+
+std::string Statement::path() const {
+  return path_of(db_);
+}
+
 Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.string()) {
   // SQLite creates no permanent files for these names.
   if (path_.empty() || path_.front() == ':') {
@@ -278,7 +290,12 @@ void Database::use_rollback_journal() {
   execute("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;");
 }
 
+bool Database::in_transaction() const {
+  return sqlite3_get_autocommit(db_) == 0;
+}
+
 void Database::prepare_for_writing() {
+  prepared_ = true;
   if (*sqlite3_db_filename(db_, "main") == '\0') {  // in memory, without a journal file
     execute("PRAGMA foreign_keys=ON");
     return;

@@ -47,6 +47,9 @@ class Statement {
   std::int64_t integer(int column) const;
   double real(int column) const;
   bool is_null(int column) const;
+  bool is_blob(int column) const;
+  std::string name(int column) const;  ///< of the column
+  std::string path() const;            ///< of the database
 
  private:
   void bound(int code);
@@ -73,6 +76,8 @@ class Database {
   /// does not work.  The mode is stored in the file, so call this only after checking that the file
   /// is a store.
   void prepare_for_writing();
+  bool is_prepared_for_writing() const { return prepared_; }
+  bool in_transaction() const;
   /// Why there is no write-ahead log, as one line; empty if there is one.
   const std::string& journal_note() const { return journal_note_; }
   Database(const Database&) = delete;
@@ -100,6 +105,7 @@ class Database {
 
   sqlite3* db_ = nullptr;
   std::string path_, journal_note_;
+  bool prepared_ = false;
 };
 
 /// A transaction; rolls back when destroyed unless committed.

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "common/error.h"
-#include "common/file.h"
 #include "common/json.h"
-#include "common/mean.h"
 #include "common/text.h"
+#include "harness/store/packed_text.h"
+#include "harness/store/record_keys.h"
 #include "harness/store/schema.h"
 #include "metrics/metric.h"
 
@@ -28,15 +27,17 @@ class ScoreWalk {
   };
 
   ScoreWalk(const Database& db, const std::string& sources)
-      : scores_(
-            db.prepare(fmt::format("SELECT dialogue, turn, value, {} FROM score WHERE cell = ? AND "
-                                   "metric = ? AND postprocess = ? ORDER BY dialogue, turn",
-                                   has_sources(db) ? "sources" : "''"))),
+      : scores_(db.prepare(cell_rows_sql(db, "score",
+                                         has_sources(db)
+                                             ? "x.value, x.sources IS " + source_sql(db, "?4")
+                                             : std::string("x.value, '' = ?4"),
+                                         fmt::format("x.metric = {} AND x.postprocess = {}",
+                                                     name_sql(db, "?2"), name_sql(db, "?3"))))),
         sources_(sources) {}
 
   void begin(const std::string& cell, const std::string& metric, const std::string& postprocess) {
     scores_.reset();
-    scores_ << cell << metric << postprocess;
+    scores_ << cell << metric << postprocess << sources_;
     more_ = scores_.next();
   }
 
@@ -47,7 +48,7 @@ class ScoreWalk {
       if (order > 0) break;
       if (order < 0) continue;
       const std::int64_t scored = scores_.integer(1);
-      if (scored == turn) return Score{scores_.real(2), scores_.view(3) == sources_};
+      if (scored == turn) return Score{scores_.real(2), scores_.integer(3) != 0};
       if (scored > turn) break;
     }
     return std::nullopt;
@@ -64,70 +65,6 @@ Record::Status parse_status(std::string_view text) {
          : text == "no_value"      ? Record::Status::kNoValue
          : text == "out_of_memory" ? Record::Status::kOutOfMemory
                                    : Record::Status::kError;
-}
-
-/// Writes the data to which cells refer: models, datasets and their dialogues.
-void write_inputs(Database& db, const StoredExperiment& experiment,
-                  const std::string& dataset_sources) {
-  for (const auto& [hash, description] : experiment.models) {
-    (db.prepare("INSERT OR IGNORE INTO model VALUES (?,?)") << hash << description).run();
-  }
-  for (const auto& [hash, description] : experiment.datasets) {
-    (db.prepare("INSERT INTO dataset (hash, description, sources) VALUES (?,?,?) "
-                "ON CONFLICT DO UPDATE SET sources = excluded.sources")
-     << hash << description << dataset_sources)
-        .run();
-  }
-  Statement dialogue = db.prepare("INSERT OR IGNORE INTO dialogue VALUES (?,?,?,?)");
-  for (const StoredDialogue& d : experiment.dialogues) {
-    (dialogue << d.dataset_hash << d.id << d.turns << d.json).run();
-  }
-}
-
-/// Writes the manifest under its name, as the one that was planned last.
-void write_manifest(Database& db, const StoredExperiment& experiment, const std::string& hash) {
-  Statement newest =
-      db.prepare("SELECT manifest_hash, ordinal FROM experiment ORDER BY ordinal DESC LIMIT 1");
-  const bool any = newest.next();
-  const std::int64_t ordinal = !any ? 0 : newest.integer(1) + (newest.text(0) == hash ? 0 : 1);
-  (db.prepare("INSERT INTO experiment VALUES (?,?,?,?,?,?,?) "
-              "ON CONFLICT DO UPDATE SET ordinal = excluded.ordinal, title = excluded.title, "
-              "directory = excluded.directory, published = excluded.published")
-   << experiment.name << hash << experiment.title << experiment.manifest << experiment.directory
-   << experiment.published << ordinal)
-      .run();
-}
-
-/// Writes the cells and their places in the tables; imported cells follow the existing ones.
-void write_cells(Database& db, const StoredExperiment& experiment, const std::string& hash,
-                 bool imported) {
-  Statement protocol = db.prepare("INSERT OR IGNORE INTO protocol VALUES (?,?)");
-  Statement method = db.prepare("INSERT OR IGNORE INTO method VALUES (?)");
-  Statement cell = db.prepare("INSERT OR IGNORE INTO cell VALUES (?,?,?,?,?,?,?,?,?,?,?)");
-  Statement entry = db.prepare("INSERT OR REPLACE INTO experiment_cell VALUES (?,?,?,?,?,?,?)");
-  int position = 0;
-  std::set<std::pair<std::string, std::string>> listed;  // cells, by their datasets' labels
-  if (imported) {
-    position = kFirstImportedOrdinal;
-    Statement there = db.prepare(
-        "SELECT cell, dataset, ordinal FROM experiment_cell "
-        "WHERE experiment = ? AND manifest_hash = ?");
-    there << experiment.name << hash;
-    while (there.next()) {
-      listed.emplace(there.text(0), there.text(1));
-      position = std::max(position, static_cast<int>(there.integer(2)) + 1);
-    }
-  }
-  for (const Cell& c : experiment.cells) {
-    (protocol << c.protocol << c.protocol_text).run();
-    (method << c.method_canonical).run();
-    (cell << c.key << c.model_hash << c.dataset_hash << c.task << c.position << c.method_canonical
-          << c.history << c.answers << c.metric << c.postprocess << c.protocol)
-        .run();
-    if (listed.contains({c.key, c.dataset})) continue;
-    (entry << experiment.name << hash << position++ << c.key << c.model << c.dataset << c.method)
-        .run();
-  }
 }
 
 }  // namespace
@@ -183,90 +120,6 @@ Store Store::open_to_write(const std::filesystem::path& path) {
   check_schema(*db);
   prepare_schema(*db);
   return Store(std::move(db));
-}
-
-void Store::add_experiment(const StoredExperiment& experiment) {
-  write_experiment(experiment, false);
-}
-
-void Store::add_imported(const StoredExperiment& experiment) {
-  write_experiment(experiment, true);
-}
-
-void Store::write_experiment(const StoredExperiment& experiment, bool imported) {
-  Transaction transaction(*db_);
-  environment_ = hash_text(experiment.environment);
-  sources_ = sources_of(experiment.environment);
-  (db_->prepare("INSERT OR IGNORE INTO environment VALUES (?,?)")
-   << environment_ << experiment.environment)
-      .run();
-  write_inputs(*db_, experiment, sources_["datasets"]);
-  const std::string hash = hash_text(experiment.manifest);
-  write_manifest(*db_, experiment, hash);
-  write_cells(*db_, experiment, hash, imported);
-  transaction.commit();
-}
-
-void Store::add_records(const std::vector<Record>& records, const std::vector<ScoreValue>& scores) {
-  Transaction transaction(*db_);
-  Statement older = db_->prepare(
-      "SELECT DISTINCT r.environment, c.method FROM record r JOIN cell c ON c.key = r.cell "
-      "WHERE r.cell = ? AND r.dialogue = ? AND r.environment <> ?");
-  Statement forget = db_->prepare("DELETE FROM record WHERE cell = ? AND dialogue = ?");
-  Statement record = db_->prepare("INSERT OR IGNORE INTO record VALUES (?,?,?,?,?,?,?,?,?,?,?,?)");
-  Statement score = db_->prepare("INSERT OR IGNORE INTO score VALUES (?,?,?,?,?,?,?)");
-  Statement counter = db_->prepare("INSERT OR IGNORE INTO counter VALUES (?,?,?,?,?)");
-  Statement timing = db_->prepare("INSERT OR IGNORE INTO timing VALUES (?,?,?,?,?)");
-  Statement ledger = db_->prepare("INSERT OR IGNORE INTO ledger VALUES (?,?,?,?)");
-  std::set<std::pair<std::string_view, std::string_view>> seen;
-  std::set<std::tuple<std::string_view, std::string_view, int>> own,
-      known;  // known: stored by another run
-  for (const Record& r : records) {
-    if (seen.emplace(r.cell, r.dialogue).second) {
-      bool stale = false;
-      older << r.cell << r.dialogue << environment_;
-      while (older.next())
-        stale |= !changed_parts(older.text(1), sources_in(older.text(0)), sources_).empty();
-      older.reset();
-      if (stale) (forget << r.cell << r.dialogue).run();
-    }
-    (record << r.cell << r.dialogue << r.turn << name_of(r.status) << r.error << r.prompt_hash
-            << r.prompt_tokens << r.truncated_tokens << r.answer << Json(r.answer_tokens).dump()
-            << (r.stopped ? 1 : 0) << environment_)
-        .run();
-    if (db_->changes() == 0) {
-      if (!own.contains({r.cell, r.dialogue, r.turn})) known.emplace(r.cell, r.dialogue, r.turn);
-      continue;
-    }
-    own.emplace(r.cell, r.dialogue, r.turn);
-    for (const auto& [name, value] : r.counters)
-      (counter << r.cell << r.dialogue << r.turn << name << value).run();
-    for (const auto& [name, value] : r.timings)
-      (timing << r.cell << r.dialogue << r.turn << name << value).run();
-    if (!r.ledger.empty())
-      (ledger << r.cell << r.dialogue << r.turn << Statement::Blob{r.ledger}).run();
-  }
-  for (const ScoreValue& s : scores) {
-    if (known.contains({s.cell, s.dialogue, s.turn})) continue;
-    (score << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value
-           << sources_["metrics"])
-        .run();
-  }
-  transaction.commit();
-}
-
-int Store::forget_failed(const std::string& experiment) {
-  Transaction transaction(*db_);
-  const std::size_t count = failures(experiment).size();
-  // All turns of a dialogue are replaced, because later turns depend on earlier ones.
-  (db_->prepare(fmt::format(
-       "DELETE FROM record WHERE (cell, dialogue) IN (SELECT r.cell, r.dialogue FROM record r "
-       "JOIN {} e ON e.cell = r.cell WHERE r.status NOT IN ('ok', 'no_value'))",
-       kCellsSql))
-   << experiment)
-      .run();
-  transaction.commit();
-  return static_cast<int>(count);
 }
 
 std::vector<std::string> Store::experiments() const {
@@ -327,12 +180,13 @@ std::map<std::string, int> Store::turn_counts(const std::string& dataset_hash) c
 std::map<std::pair<std::string, std::string>, int> Store::stored_turn_counts(
     const std::string& experiment) const {
   std::map<std::pair<std::string, std::string>, int> out;
-  Statement s = db_->prepare(
-      fmt::format("SELECT r.cell, r.dialogue, count(*) FROM record r JOIN {} e ON e.cell = r.cell "
-                  "GROUP BY r.cell, r.dialogue",
-                  kCellsSql));
-  s << experiment;
-  while (s.next()) out[{s.text(0), s.text(1)}] = static_cast<int>(s.integer(2));
+  Statement s = db_->prepare(fmt::format("SELECT dialogue, count(*) FROM ({}) GROUP BY dialogue",
+                                         cell_rows_sql(*db_, "record", "x.stopped")));
+  for (const std::string& cell : cell_keys(*db_, experiment)) {
+    s << cell;
+    while (s.next()) out[{cell, s.text(0)}] = static_cast<int>(s.integer(1));
+    s.reset();
+  }
   return out;
 }
 
@@ -345,9 +199,12 @@ void Store::for_each_turn(const std::string& experiment, const ScoreChoice& choi
                   kCellsSql));
   all << experiment << choice.metric << choice.postprocess;
   while (all.next()) cells.push_back({all.text(0), all.text(1), all.text(2), all.text(3)});
-  Statement records = db_->prepare(
-      "SELECT dialogue, turn, status, prompt_tokens, truncated_tokens, environment, error "
-      "FROM record WHERE cell = ? ORDER BY dialogue, turn");
+  Statement records =
+      db_->prepare(cell_rows_sql(*db_, "record",
+                                 "x.status, x.prompt_tokens, x.truncated_tokens, x.environment, "
+                                 "x.error"));
+  const StoredTexts environments = StoredTexts::environments(*db_);
+  std::string error;
   const SourceHashes now = source_state().hashes;
   const auto metrics = now.find("metrics");
   const std::string sources = metrics == now.end() ? "" : metrics->second;
@@ -360,7 +217,8 @@ void Store::for_each_turn(const std::string& experiment, const ScoreChoice& choi
     records << cell;
     while (records.next()) {
       const std::int64_t turn = records.integer(1);
-      StoredTurn out{cell, records.view(0), records.view(5), records.view(6)};
+      error = unpacked_text(records, 6);
+      StoredTurn out{cell, records.view(0), environments.of(records, 5), error};
       if (turn < 0 || turn > kMaxTurns) {
         throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
                           printable(out.dialogue), kMaxTurns);
@@ -398,7 +256,7 @@ const std::vector<bool>& Store::referenced_turns(const std::string& dataset,
   Statement s = db_->prepare("SELECT json FROM dialogue WHERE dataset = ? AND id = ?");
   s << dataset << dialogue;
   if (!s.next()) return known->second;
-  const Json json = Json::parse(s.view(0), nullptr, /*allow_exceptions=*/false);
+  const Json json = Json::parse(unpacked_text(s, 0), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("turns")) return known->second;
   for (const Json& turn : json["turns"]) {
     std::vector<std::string> references;
@@ -422,14 +280,22 @@ std::vector<ScoredTurn> Store::scores(const std::string& experiment,
 
 std::vector<Store::Failure> Store::failures(const std::string& experiment) const {
   std::vector<Failure> out;
-  Statement s =
-      db_->prepare(fmt::format("SELECT r.cell, r.dialogue, r.error, r.turn FROM record r "
-                               "JOIN {} e ON e.cell = r.cell "
-                               "WHERE r.status NOT IN ('ok', 'no_value') "
-                               "ORDER BY e.ordinal, r.dialogue, r.turn",
-                               kCellsSql));
+  // An index has the failed records, which are few.
+  constexpr const char* kFailed =
+      "SELECT c.key, d.id, x.error, x.id & {1} FROM record_data x JOIN cell c ON c.id = x.id >> "
+      "{2} "
+      "JOIN dialogue d ON d.dataset = c.dataset AND d.number = (x.id >> {3}) & {4} "
+      "JOIN {0} e ON e.cell = c.key WHERE x.status NOT IN ('ok', 'no_value') "
+      "ORDER BY e.ordinal, d.id, x.id";
+  constexpr const char* kFailedOfOlder =
+      "SELECT r.cell, r.dialogue, r.error, r.turn FROM record r JOIN {0} e ON e.cell = r.cell "
+      "WHERE r.status NOT IN ('ok', 'no_value') ORDER BY e.ordinal, r.dialogue, r.turn";
+  Statement s = db_->prepare(
+      fmt::format(fmt::runtime(has_compact_tables(*db_) ? kFailed : kFailedOfOlder), kCellsSql,
+                  kMostTurns - 1, kDialogueBits + kTurnBits, kTurnBits, kMostDialogues - 1));
   s << experiment;
-  while (s.next()) out.push_back({s.text(0), s.text(1), s.text(2), static_cast<int>(s.integer(3))});
+  while (s.next())
+    out.push_back({s.text(0), s.text(1), unpacked_text(s, 2), static_cast<int>(s.integer(3))});
   return out;
 }
 
@@ -437,40 +303,41 @@ std::map<std::string, std::map<std::string, double>> Store::mean_counters(
     const std::string& experiment, const std::vector<std::string>& counters) const {
   std::map<std::string, std::map<std::string, double>> out;
   for (const std::string& name : counters) out[name];
-  std::vector<std::string> cells;
-  Statement all = db_->prepare(fmt::format("SELECT cell FROM {}", kCellsSql));
-  all << experiment;
-  while (all.next()) cells.push_back(all.text(0));
-  // One scan of the table for all counters takes as long as for one.
-  Statement s = db_->prepare("SELECT name, value FROM counter WHERE cell = ?");
-  for (const std::string& cell : cells) {
-    std::vector<Mean> means(counters.size());
-    s << cell;
-    while (s.next()) {
-      const auto counter = std::find(counters.begin(), counters.end(), s.view(0));
-      if (counter != counters.end())
-        means[static_cast<std::size_t>(counter - counters.begin())].add(s.real(1));
-    }
-    s.reset();
-    for (std::size_t i = 0; i < means.size(); ++i) {
-      if (means[i].count > 0) out[counters[i]][cell] = means[i].value();
+  if (counters.empty()) return out;
+  for (const auto& [cell, summary] : summaries(experiment)) {
+    for (const std::string& name : counters) {
+      const auto mean = summary.counters.find(name);
+      if (mean != summary.counters.end()) out[name][cell] = mean->second.value();
     }
   }
+  return out;
+}
+
+std::map<std::string, CellSummary> Store::summaries(const std::string& experiment) const {
+  return cell_summaries(*db_, cell_keys(*db_, experiment));
+}
+
+std::map<std::string, std::size_t> Store::dialogue_counts() const {
+  std::map<std::string, std::size_t> out;
+  Statement s = db_->prepare("SELECT dataset, count(*) FROM dialogue GROUP BY dataset");
+  while (s.next()) out[s.text(0)] = static_cast<std::size_t>(s.integer(1));
   return out;
 }
 
 std::vector<ScoredTurn> Store::values(const std::string& experiment,
                                       const std::string& name) const {
   std::vector<ScoredTurn> out;
+  const std::vector<std::string> cells = cell_keys(*db_, experiment);
   for (const char* table : {"counter", "timing"}) {
-    Statement s = db_->prepare(fmt::format(
-        "SELECT n.cell, n.dialogue, n.turn, n.value FROM {} n JOIN {} e ON e.cell = n.cell "
-        "WHERE n.name = ?2",
-        table, kCellsSql));
-    s << experiment << name;
-    while (s.next()) {
-      out.push_back(
-          {s.text(0), s.text(1), static_cast<int>(s.integer(2)), Record::Status::kOk, s.real(3)});
+    Statement s =
+        db_->prepare(cell_rows_sql(*db_, table, "x.value", "x.name = " + name_sql(*db_, "?2")));
+    for (const std::string& cell : cells) {
+      s << cell << name;
+      while (s.next()) {
+        out.push_back(
+            {cell, s.text(0), static_cast<int>(s.integer(1)), Record::Status::kOk, s.real(2)});
+      }
+      s.reset();
     }
   }
   return out;

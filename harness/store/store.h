@@ -14,6 +14,7 @@
 
 #include "datasets/dialogue.h"
 #include "harness/store/cell.h"
+#include "harness/store/cell_summary.h"
 #include "harness/store/cell_usage.h"
 #include "harness/store/provenance.h"
 #include "harness/store/record.h"
@@ -138,6 +139,8 @@ class Store {
   std::vector<Cell> cells(const std::string& experiment) const;
   /// The dialogues of a dataset: id -> number of turns.
   std::map<std::string, int> turn_counts(const std::string& dataset_hash) const;
+  /// The number of dialogues of each dataset, by its hash.
+  std::map<std::string, std::size_t> dialogue_counts() const;
   /// The dialogues of a dataset: id -> JSON.
   std::map<std::string, std::string> dialogue_texts(const std::string& dataset_hash) const;
   /// The stored result of one dialogue in one cell.
@@ -179,6 +182,8 @@ class Store {
     int turn;
   };
   std::vector<Failure> failures(const std::string& experiment) const;
+  /// Summaries of the records of each cell, by its key (cell_summary.h).
+  std::map<std::string, CellSummary> summaries(const std::string& experiment) const;
   /// Means of counters over the ok records of each cell: counter -> cell -> mean.
   std::map<std::string, std::map<std::string, double>> mean_counters(
       const std::string& experiment, const std::vector<std::string>& counters) const;
@@ -254,10 +259,11 @@ class Store {
   /// Hashes of the metric sources that computed the scores of a cell by its own metric.
   std::set<std::string> score_sources(const Cell& cell) const;
   /// Visits the ledgers of an experiment's records, by cell in table order, dialogue and turn.
+  /// dropped: what was left out of a large one (`BoundedLedger`), or empty.
   void for_each_ledger(
       const std::string& experiment,
       const std::function<void(const std::string& cell, const std::string& dialogue, int turn,
-                               const Ledger& ledger)>& visit) const;
+                               const Ledger& ledger, const std::string& dropped)>& visit) const;
   StoredDialogue dialogue(const std::string& dataset_hash, const std::string& id) const;
   /// Parses a stored dialogue.
   /// @throws Error if its number of turns is not the stored one.

@@ -1,6 +1,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/store/packed_ledger.h"
+#include "harness/store/packed_text.h"
 #include "harness/store/schema.h"
 #include "harness/store/store.h"
 
@@ -11,11 +12,11 @@ std::vector<Store::StoredAnswer> Store::answers_of(const std::string& experiment
                                                    const std::string& dialogue) const {
   Statement s = db_->prepare(fmt::format(
       "SELECT r.cell, r.turn, r.status, r.error, r.answer, r.prompt_tokens, "
-      "json_array_length(r.answer_tokens), s.value, d.turns, r.stopped FROM {} e "
+      "json_array_length(r.answer_tokens), (SELECT s.value FROM score s WHERE s.cell = r.cell AND "
+      "s.dialogue = r.dialogue AND s.turn = r.turn AND s.metric = c.metric AND s.postprocess = "
+      "c.postprocess), d.turns, r.stopped FROM {} e "
       "JOIN cell c ON c.key = e.cell JOIN record r ON r.cell = c.key "
       "JOIN dialogue d ON d.dataset = c.dataset AND d.id = r.dialogue "
-      "LEFT JOIN score s ON s.cell = r.cell AND s.dialogue = r.dialogue AND s.turn = r.turn "
-      "AND s.metric = c.metric AND s.postprocess = c.postprocess "
       "WHERE c.dataset = ?2 AND r.dialogue = ?3 ORDER BY e.ordinal, r.turn",
       kCellsSql));
   s << experiment << dataset_hash << dialogue;
@@ -30,8 +31,8 @@ std::vector<Store::StoredAnswer> Store::answers_of(const std::string& experiment
     answer.cell = s.text(0);
     answer.turn = static_cast<int>(turn);
     answer.status = s.text(2);
-    answer.error = s.text(3);
-    answer.answer = s.text(4);
+    answer.error = unpacked_text(s, 3);
+    answer.answer = unpacked_text(s, 4);
     answer.prompt_tokens = static_cast<int>(s.integer(5));
     answer.answer_tokens = static_cast<int>(s.integer(6));
     if (!s.is_null(7)) answer.score = s.real(7);
@@ -43,15 +44,14 @@ std::vector<Store::StoredAnswer> Store::answers_of(const std::string& experiment
 std::vector<Store::TurnResult> Store::turn_results(const std::string& cell) const {
   std::vector<TurnResult> out;
   Statement records = db_->prepare(
-      "SELECT dialogue, turn, status, prompt_hash, answer, answer_tokens FROM record "
-      "WHERE cell = ? ORDER BY dialogue, turn");
+      cell_rows_sql(*db_, "record", "x.status, x.prompt_hash, x.answer, x.answer_tokens"));
   records << cell;
   while (records.next()) {
     out.push_back({records.text(0),
                    static_cast<int>(records.integer(1)),
                    records.text(2),
                    records.text(3),
-                   records.text(4),
+                   unpacked_text(records, 4),
                    records.text(5),
                    {}});
   }
@@ -88,21 +88,23 @@ std::set<std::string> Store::score_sources(const Cell& cell) const {
   return out;
 }
 
-void Store::for_each_ledger(const std::string& experiment,
-                            const std::function<void(const std::string&, const std::string&, int,
-                                                     const Ledger&)>& visit) const {
+void Store::for_each_ledger(
+    const std::string& experiment,
+    const std::function<void(const std::string&, const std::string&, int, const Ledger&,
+                             const std::string&)>& visit) const {
   if (!has_ledgers(*db_)) return;
   Statement s = db_->prepare(
-      fmt::format("SELECT l.cell, l.dialogue, l.turn, l.data FROM {} e "
-                  "JOIN ledger l ON l.cell = e.cell ORDER BY e.ordinal, l.dialogue, l.turn",
-                  kCellsSql));
-  s << experiment;
-  while (s.next()) {
-    const std::string cell = s.text(0), dialogue = s.text(1);
-    const int turn = static_cast<int>(s.integer(2));
-    const std::string where =
-        fmt::format("{}: ledger of dialogue {}, turn {}", path(), printable(dialogue), turn);
-    visit(cell, dialogue, turn, unpack_ledger(s.bytes(3), where));
+      cell_rows_sql(*db_, "ledger", has_compact_tables(*db_) ? "x.data, x.dropped" : "x.data, ''"));
+  for (const std::string& cell : cell_keys(*db_, experiment)) {
+    s << cell;
+    while (s.next()) {
+      const std::string dialogue = s.text(0);
+      const int turn = static_cast<int>(s.integer(1));
+      const std::string where =
+          fmt::format("{}: ledger of dialogue {}, turn {}", path(), printable(dialogue), turn);
+      visit(cell, dialogue, turn, unpack_ledger(s.bytes(2), where), s.text(3));
+    }
+    s.reset();
   }
 }
 

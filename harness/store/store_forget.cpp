@@ -1,3 +1,4 @@
+#include "harness/store/record_keys.h"
 #include "harness/store/schema.h"
 #include "harness/store/store.h"
 
@@ -30,11 +31,14 @@ Store::RowCounts Store::row_counts(const std::string& cell) const {
 
 void Store::forget(const std::vector<std::string>& cells, const std::string& experiment) {
   Transaction transaction(*db_);
-  Statement record = db_->prepare("DELETE FROM record WHERE cell = ?");  // and dependent rows
+  RecordKeys keys(*db_);
+  Statement records =  // and dependent rows
+      db_->prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?");
   // Imported cells are in no manifest: without their records they would be pending for ever.
   Statement imported = db_->prepare("DELETE FROM experiment_cell WHERE cell = ? AND ordinal >= ?");
   for (const std::string& cell : cells) {
-    (record << cell).run();
+    const RecordIds ids = keys.cell(cell);
+    (records << ids.first << ids.last).run();
     (imported << cell << kFirstImportedOrdinal).run();
   }
   for (const char* table : {"experiment_cell WHERE experiment", "experiment WHERE name"}) {
@@ -43,14 +47,19 @@ void Store::forget(const std::vector<std::string>& cells, const std::string& exp
   }
   // Deletes all rows that are no longer referenced, except environments: another process may be
   // about to store a record that refers to one.
+  db_->execute(fmt::format(
+      "DELETE FROM cell WHERE key NOT IN (SELECT cell FROM experiment_cell) AND NOT EXISTS (SELECT "
+      "1 FROM record_data WHERE id BETWEEN cell.id << {0} AND (cell.id << {0}) + {1})",
+      kDialogueBits + kTurnBits, kMostDialogues * kMostTurns - 1));
   for (const char* orphans :
-       {"cell WHERE key NOT IN (SELECT cell FROM experiment_cell) AND key NOT IN (SELECT cell FROM "
-        "record)",
-        "dialogue WHERE dataset NOT IN (SELECT dataset FROM cell)",
+       {"dialogue WHERE dataset NOT IN (SELECT dataset FROM cell)",
         "dataset WHERE hash NOT IN (SELECT dataset FROM cell)",
         "model WHERE hash NOT IN (SELECT model FROM cell)",
         "method WHERE canonical NOT IN (SELECT method FROM cell)",
-        "protocol WHERE id NOT IN (SELECT protocol FROM cell)"})
+        "protocol WHERE id NOT IN (SELECT protocol FROM cell)",
+        "name WHERE id NOT IN (SELECT name FROM counter_data UNION SELECT name FROM timing_data "
+        "UNION SELECT metric FROM score_data UNION SELECT postprocess FROM score_data)",
+        "source WHERE id NOT IN (SELECT sources FROM score_data)"})
     db_->execute(std::string("DELETE FROM ") + orphans);
   transaction.commit();
 }

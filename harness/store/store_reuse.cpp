@@ -1,9 +1,12 @@
 // Stored results that a run need not compute, and those among them that other sources computed.
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "common/error.h"
+#include "harness/store/packed_text.h"
+#include "harness/store/record_keys.h"
 #include "harness/store/schema.h"
 #include "harness/store/store.h"
 
@@ -31,19 +34,27 @@ const SourceHashes& Store::sources_in(const std::string& environment) const {
 std::map<std::string, Store::StoredResult> Store::stored_results(const std::string& cell,
                                                                  const SourceHashes& now) const {
   std::map<std::string, StoredResult> out;
-  std::map<std::string, std::vector<std::string>> changed;  // by environment
-  Statement s = db_->prepare(
-      "SELECT r.dialogue, r.environment, c.method, count(*) FROM record r "
-      "JOIN cell c ON c.key = r.cell WHERE r.cell = ? GROUP BY r.dialogue, r.environment");
+  Statement method = db_->prepare("SELECT method FROM cell WHERE key = ?");
+  method << cell;
+  if (!method.next()) return out;
+  const std::string canonical = method.text(0);
+  std::map<std::string, std::vector<std::string>, std::less<>> changed;  // by environment
+  const StoredTexts environments = StoredTexts::environments(*db_);
+  Statement s = db_->prepare(cell_rows_sql(*db_, "record", "x.environment"));
   s << cell;
+  auto held = out.end();
   while (s.next()) {
-    StoredResult& held = out[s.text(0)];
-    held.turns += static_cast<int>(s.integer(3));
-    const auto [of, is_new] = changed.try_emplace(s.text(1));
-    if (is_new) of->second = changed_parts(s.text(2), sources_in(s.text(1)), now);
+    if (held == out.end() || held->first != s.view(0)) held = out.try_emplace(s.text(0)).first;
+    ++held->second.turns;
+    const std::string_view environment = environments.of(s, 2);
+    auto of = changed.find(environment);
+    if (of == changed.end()) {
+      const std::string id(environment);
+      of = changed.try_emplace(id, changed_parts(canonical, sources_in(id), now)).first;
+    }
     for (const std::string& part : of->second) {
-      if (std::find(held.changed.begin(), held.changed.end(), part) == held.changed.end())
-        held.changed.push_back(part);
+      std::vector<std::string>& parts = held->second.changed;
+      if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
     }
   }
   return out;
@@ -66,18 +77,30 @@ std::vector<Cell> Store::cells_with_equal_results(const Cell& cell) const {
 
 void Store::copy_results(const std::vector<ResultCopy>& copies) {
   Transaction transaction(*db_);
-  Statement forget = db_->prepare("DELETE FROM record WHERE cell = ? AND dialogue = ?");
-  for (const ResultCopy& a : copies) (forget << a.cell << a.dialogue).run();
+  RecordKeys keys(*db_);
+  std::vector<std::pair<RecordIds, RecordIds>> units;  // from, to
+  Statement forget = db_->prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?");
+  for (const ResultCopy& a : copies) {
+    for (const std::string* cell : {&a.from, &a.cell}) keys.record(*cell, a.dialogue, 0);  // known
+    units.emplace_back(keys.unit(a.from, a.dialogue), keys.unit(a.cell, a.dialogue));
+    (forget << units.back().second.first << units.back().second.last).run();
+  }
   for (const char* table : {"record", "score", "counter", "timing", "ledger", "judgement"}) {
-    std::string columns;  // all columns except the cell
-    Statement info = db_->prepare(fmt::format("PRAGMA table_info({})", table));
+    std::string id, others;  // columns; the first one is the record's id
+    Statement info = db_->prepare(fmt::format("PRAGMA table_info({}_data)", table));
     while (info.next()) {
-      if (info.text(1) != "cell") columns += ", " + info.text(1);
+      if (id.empty()) {
+        id = info.text(1);
+      } else {
+        others += ", " + info.text(1);
+      }
     }
-    Statement copy = db_->prepare(fmt::format(
-        "INSERT INTO {0} (cell{1}) SELECT ?{1} FROM {0} WHERE cell = ? AND dialogue = ?", table,
-        columns));
-    for (const ResultCopy& a : copies) (copy << a.cell << a.from << a.dialogue).run();
+    Statement copy = db_->prepare(
+        fmt::format("INSERT INTO {0}_data ({1}{2}) SELECT {1} + ?{2} FROM {0}_data WHERE {1} "
+                    "BETWEEN ? AND ?",
+                    table, id, others));
+    for (const auto& [from, to] : units)
+      (copy << to.first - from.first << from.first << from.last).run();
   }
   transaction.commit();
 }
@@ -108,13 +131,32 @@ bool Store::has_changed_results(const Cell& cell, const SourceHashes& now) const
 std::map<std::string, std::size_t> Store::dialogues_scored_by_others(
     const std::string& experiment, const std::string& sources) const {
   std::map<std::string, std::size_t> out;
-  Statement s = db_->prepare(fmt::format(
-      "SELECT s.cell, count(DISTINCT s.dialogue) FROM {} e JOIN cell c ON c.key = e.cell "
-      "JOIN score s ON s.cell = c.key AND s.metric = c.metric AND s.postprocess = c.postprocess "
-      "WHERE {} <> ?2 GROUP BY 1",
-      kCellsSql, has_sources(*db_) ? "s.sources" : "''"));
-  s << experiment << sources;
-  while (s.next()) out[s.text(0)] = static_cast<std::size_t>(s.integer(1));
+  if (has_compact_tables(*db_)) {  // the scores are read only if some may be of other sources
+    Statement any = db_->prepare("SELECT 1 FROM source WHERE hash <> ?");
+    any << sources;
+    if (!any.next()) return out;
+  }
+  std::vector<std::array<std::string, 3>> cells;  // key, metric, postprocess
+  Statement all = db_->prepare(fmt::format(
+      "SELECT c.key, c.metric, c.postprocess FROM {} e JOIN cell c ON c.key = e.cell", kCellsSql));
+  all << experiment;
+  while (all.next()) cells.push_back({all.text(0), all.text(1), all.text(2)});
+  const std::string others =
+      has_sources(*db_) ? "x.sources IS NOT " + source_sql(*db_, "?4") : std::string("'' <> ?4");
+  Statement s =
+      db_->prepare(cell_rows_sql(*db_, "score", "x.value",
+                                 fmt::format("x.metric = {} AND x.postprocess = {} AND {}",
+                                             name_sql(*db_, "?2"), name_sql(*db_, "?3"), others)));
+  for (const auto& [cell, metric, postprocess] : cells) {
+    s << cell << metric << postprocess << sources;
+    std::string dialogue;
+    for (bool first = true; s.next(); first = false) {
+      if (!first && s.view(0) == dialogue) continue;
+      dialogue = s.text(0);
+      ++out[cell];
+    }
+    s.reset();
+  }
   return out;
 }
 
@@ -122,7 +164,7 @@ std::map<std::string, std::string> Store::dialogue_texts(const std::string& data
   std::map<std::string, std::string> out;
   Statement s = db_->prepare("SELECT id, json FROM dialogue WHERE dataset = ?");
   s << dataset_hash;
-  while (s.next()) out[s.text(0)] = s.text(1);
+  while (s.next()) out[s.text(0)] = unpacked_text(s, 1);
   return out;
 }
 

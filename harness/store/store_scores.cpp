@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "datasets/dialogue_io.h"
+#include "harness/store/packed_text.h"
+#include "harness/store/record_keys.h"
 #include "harness/store/schema.h"
 #include "harness/store/store.h"
 
@@ -27,7 +30,7 @@ StoredDialogue read_dialogue(Statement& s, const std::string& dataset, const std
   if (!s.next()) {
     throw input_error("{}: found no dialogue {}, expected one", path, printable(id));
   }
-  StoredDialogue out{s.text(0), s.text(1), static_cast<int>(s.integer(2)), s.text(3)};
+  StoredDialogue out{s.text(0), s.text(1), static_cast<int>(s.integer(2)), unpacked_text(s, 3)};
   s.reset();
   return out;
 }
@@ -79,7 +82,7 @@ void Store::for_each_answered_dialogue(
         throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
                           printable(id), dialogue.turns - 1);
       }
-      answers.push_back({records.text(0), static_cast<int>(turn), records.text(2)});
+      answers.push_back({records.text(0), static_cast<int>(turn), unpacked_text(records, 2)});
     }
     records.reset();
     if (!answers.empty()) visit(dialogue, answers);
@@ -106,7 +109,7 @@ std::map<int, std::string> Store::answers(const std::string& cell,
   Statement s = db_->prepare(
       "SELECT turn, answer FROM record WHERE cell = ? AND dialogue = ? AND status = 'ok'");
   s << cell << dialogue;
-  while (s.next()) out[static_cast<int>(s.integer(0))] = s.text(1);
+  while (s.next()) out[static_cast<int>(s.integer(0))] = unpacked_text(s, 1);
   return out;
 }
 
@@ -115,18 +118,19 @@ std::vector<std::optional<double>> Store::put_scores(const std::vector<ScoreValu
   std::vector<std::optional<double>> out;
   if (scores.empty()) return out;
   Transaction transaction(*db_);
+  RecordKeys keys(*db_);
   Statement before = db_->prepare(
-      "SELECT value FROM score WHERE cell = ? AND dialogue = ? AND turn = ? AND metric = ? AND "
-      "postprocess = ?");
-  Statement put = db_->prepare("INSERT OR REPLACE INTO score VALUES (?,?,?,?,?,?,?)");
+      "SELECT value FROM score_data WHERE record = ? AND metric = ? AND postprocess = ?");
+  Statement put = db_->prepare("INSERT OR REPLACE INTO score_data VALUES (?,?,?,?,?)");
+  const std::int64_t sources = keys.source(sources_["metrics"]);
   for (const ScoreValue& s : scores) {
-    before << s.cell << s.dialogue << s.turn << s.metric << s.postprocess;
+    const std::int64_t id = keys.record(s.cell, s.dialogue, s.turn), metric = keys.name(s.metric),
+                       postprocess = keys.name(s.postprocess);
+    before << id << metric << postprocess;
     out.push_back(before.next() ? std::optional(before.real(0)) : std::nullopt);
     before.reset();
     if (out.back() && out.back() != s.value && !replace) continue;
-    (put << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value
-         << sources_["metrics"])
-        .run();
+    (put << id << metric << postprocess << s.value << sources).run();
   }
   transaction.commit();
   return out;
@@ -136,11 +140,13 @@ std::vector<bool> Store::delete_scores(const std::vector<ScoreValue>& scores) {
   std::vector<bool> out;
   if (scores.empty()) return out;
   Transaction transaction(*db_);
-  Statement forget = db_->prepare(
-      "DELETE FROM score WHERE cell = ? AND dialogue = ? AND turn = ? AND metric = ? AND "
-      "postprocess = ?");
+  RecordKeys keys(*db_);
+  Statement forget =
+      db_->prepare("DELETE FROM score_data WHERE record = ? AND metric = ? AND postprocess = ?");
   for (const ScoreValue& s : scores) {
-    (forget << s.cell << s.dialogue << s.turn << s.metric << s.postprocess).run();
+    (forget << keys.record(s.cell, s.dialogue, s.turn) << keys.name(s.metric)
+            << keys.name(s.postprocess))
+        .run();
     out.push_back(db_->changes() > 0);
   }
   transaction.commit();
@@ -148,24 +154,35 @@ std::vector<bool> Store::delete_scores(const std::vector<ScoreValue>& scores) {
 }
 
 std::vector<std::string> Store::metrics(const std::string& experiment) const {
-  Statement s = db_->prepare(fmt::format(
-      "SELECT DISTINCT s.metric FROM {} e JOIN score s ON s.cell = e.cell ORDER BY 1", kCellsSql));
-  s << experiment;
-  std::vector<std::string> out;
-  while (s.next()) out.push_back(s.text(0));
-  return out;
+  std::set<std::string> out;
+  const StoredTexts names = StoredTexts::names(*db_);
+  Statement s = db_->prepare(fmt::format("SELECT DISTINCT metric FROM ({})",
+                                         cell_rows_sql(*db_, "score", "x.metric AS metric")));
+  for (const std::string& cell : cell_keys(*db_, experiment)) {
+    s << cell;
+    while (s.next()) out.emplace(names.of(s, 0));
+    s.reset();
+  }
+  return {out.begin(), out.end()};
 }
 
 std::map<std::string, bool> Store::postprocesses(const std::string& experiment,
                                                  const std::string& metric) const {
-  Statement s =
-      db_->prepare(fmt::format("SELECT s.postprocess, max(s.postprocess = c.postprocess) FROM {} e "
-                               "JOIN cell c ON c.key = e.cell JOIN score s ON s.cell = c.key "
-                               "WHERE s.metric = ?2 GROUP BY 1",
-                               kCellsSql));
-  s << experiment << metric;
   std::map<std::string, bool> out;
-  while (s.next()) out[s.text(0)] = s.integer(1) != 0;
+  const StoredTexts names = StoredTexts::names(*db_);
+  Statement own = db_->prepare("SELECT postprocess FROM cell WHERE key = ?");
+  Statement s =
+      db_->prepare(fmt::format("SELECT DISTINCT postprocess FROM ({})",
+                               cell_rows_sql(*db_, "score", "x.postprocess AS postprocess",
+                                             "x.metric = " + name_sql(*db_, "?2"))));
+  for (const std::string& cell : cell_keys(*db_, experiment)) {
+    own << cell;
+    const std::string of_cell = own.next() ? own.text(0) : "";
+    own.reset();
+    s << cell << metric;
+    while (s.next()) out[std::string(names.of(s, 0))] |= names.of(s, 0) == of_cell;
+    s.reset();
+  }
   return out;
 }
 
@@ -179,13 +196,14 @@ void Store::add_judgement(const Judgement& j) {
   OrderedJson values = OrderedJson::object();
   for (const auto& [name, value] : j.scores) values[name] = value;
   Transaction transaction(*db_);
-  (db_->prepare("DELETE FROM judgement WHERE cell = ? AND dialogue = ? AND turn = ? AND judge = ? "
-                "AND ordinal = ? AND status = 'failed'")
-   << j.cell << j.dialogue << j.turn << j.judge << j.ordinal)
+  const std::int64_t id = RecordKeys(*db_).record(j.cell, j.dialogue, j.turn);
+  (db_->prepare("DELETE FROM judgement_data WHERE record = ? AND judge = ? AND ordinal = ? AND "
+                "status = 'failed'")
+   << id << j.judge << j.ordinal)
       .run();
-  (db_->prepare("INSERT OR IGNORE INTO judgement VALUES (?,?,?,?,?,?,?,?,?,?)")
-   << j.cell << j.dialogue << j.turn << j.judge << j.ordinal << j.url << name_of(j.status)
-   << j.error << j.reply << values.dump())
+  (db_->prepare("INSERT OR IGNORE INTO judgement_data VALUES (?,?,?,?,?,?,?,?)")
+   << id << j.judge << j.ordinal << j.url << name_of(j.status) << j.error << PackedText(j.reply)
+   << values.dump())
       .run();
   transaction.commit();
 }
@@ -226,7 +244,7 @@ std::vector<Judgement> Store::judgements(const std::string& judge, const std::st
                 s.text(1),
                 parse_judgement_status(s.text(2)),
                 s.text(3),
-                s.text(4),
+                unpacked_text(s, 4),
                 {}};
     const std::string place = path() + ": judgement of " + printable(dialogue);
     const Json values = parse_json(s.text(5), place);

@@ -1,9 +1,10 @@
 #include "harness/store/truncation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
-#include "harness/store/schema.h"
 #include "harness/store/store.h"
 
 namespace turnbench {
@@ -50,15 +51,10 @@ std::string describe(const Truncation& t) {
 }
 
 std::map<std::string, Truncation> Store::truncations(const std::string& experiment) const {
-  Statement s = db_->prepare(fmt::format(
-      "SELECT r.cell, r.prompt_tokens, sum(r.truncated_tokens) OVER (PARTITION BY r.cell, "
-      "r.dialogue ORDER BY r.turn) FROM {} e JOIN record r ON r.cell = e.cell "
-      "WHERE r.prompt_tokens > 0",  // the others have no prompt
-      kCellsSql));
-  s << experiment;
   std::map<std::string, Truncation> out;
-  while (s.next())
-    out[s.text(0)].add(static_cast<int>(s.integer(1)), static_cast<int>(s.integer(2)));
+  for (const auto& [cell, summary] : summaries(experiment)) {
+    if (summary.truncation.prompts > 0) out[cell] = summary.truncation;
+  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/text.h"
+#include "harness/store/packed_text.h"
 #include "harness/store/schema.h"
 
 namespace turnbench {
@@ -116,7 +117,8 @@ UnitReader::UnitReader(const Database& db)
       counters_(db.prepare(select_of_unit("name, value", "counter", ", name"))),
       timings_(db.prepare(select_of_unit("name, value", "timing", ", name"))) {
   if (has_ledgers(db)) {
-    ledgers_.reset(new Statement(db.prepare(select_of_unit("data", "ledger", ""))));
+    ledgers_.reset(new Statement(db.prepare(
+        select_of_unit(has_compact_tables(db) ? "data, dropped" : "data, ''", "ledger", ""))));
   }
   if (has_judgements(db)) {
     judgements_.reset(new Statement(db.prepare(select_of_unit(
@@ -144,11 +146,11 @@ UnitRows UnitReader::read(const std::string& cell, const std::string& dialogue) 
     TurnRows& turn = out.turns.emplace_back();
     turn.turn = records_.integer(0);
     turn.status = records_.text(1);
-    turn.error = records_.text(2);
+    turn.error = unpacked_text(records_, 2);
     turn.prompt_hash = records_.text(3);
     turn.prompt_tokens = records_.integer(4);
     turn.truncated_tokens = records_.integer(5);
-    turn.answer = records_.text(6);
+    turn.answer = unpacked_text(records_, 6);
     turn.answer_tokens = records_.text(7);
     turn.stopped = records_.integer(8);
     turn.environment = records_.text(9);
@@ -164,57 +166,57 @@ UnitRows UnitReader::read(const std::string& cell, const std::string& dialogue) 
   for_each(&timings_, cell, dialogue, out, [](TurnRows& turn, const Statement& s) {
     turn.timings.push_back({s.text(1), s.real(2)});
   });
-  for_each(ledgers_.get(), cell, dialogue, out,
-           [](TurnRows& turn, const Statement& s) { turn.ledger = std::string(s.bytes(1)); });
+  for_each(ledgers_.get(), cell, dialogue, out, [](TurnRows& turn, const Statement& s) {
+    turn.ledger = {std::string(s.bytes(1)), s.text(2)};
+  });
   for_each(judgements_.get(), cell, dialogue, out, [](TurnRows& turn, const Statement& s) {
     turn.judgements.push_back(
-        {s.text(1), s.integer(2), s.text(3), s.text(4), s.text(5), s.text(6), s.text(7)});
+        {s.text(1), s.integer(2), s.text(3), s.text(4), s.text(5), unpacked_text(s, 6), s.text(7)});
   });
   return out;
 }
 
 UnitWriter::UnitWriter(const Database& db)
-    : remove_(db.prepare("DELETE FROM record WHERE cell = ? AND dialogue = ?")),
-      record_(db.prepare("INSERT INTO record VALUES (?,?,?,?,?,?,?,?,?,?,?,?)")),
-      score_(db.prepare("INSERT INTO score VALUES (?,?,?,?,?,?,?)")),
-      counter_(db.prepare("INSERT INTO counter VALUES (?,?,?,?,?)")),
-      timing_(db.prepare("INSERT INTO timing VALUES (?,?,?,?,?)")),
-      ledger_(db.prepare("INSERT INTO ledger VALUES (?,?,?,?)")),
-      judgement_(db.prepare("INSERT OR REPLACE INTO judgement VALUES (?,?,?,?,?,?,?,?,?,?)")) {}
+    : keys_(db),
+      remove_(db.prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?")),
+      record_(db.prepare("INSERT INTO record_data VALUES (?,?,?,?,?,?,?,?,?,?)")),
+      score_(db.prepare("INSERT INTO score_data VALUES (?,?,?,?,?)")),
+      counter_(db.prepare("INSERT INTO counter_data VALUES (?,?,?)")),
+      timing_(db.prepare("INSERT INTO timing_data VALUES (?,?,?)")),
+      ledger_(db.prepare("INSERT INTO ledger_data VALUES (?,?,?)")),
+      judgement_(db.prepare("INSERT OR REPLACE INTO judgement_data VALUES (?,?,?,?,?,?,?,?)")) {}
 
-void UnitWriter::put(const std::string& cell, const std::string& dialogue, std::int64_t turn,
-                     const TurnRows::Score& score) {
-  (score_ << cell << dialogue << turn << score.metric << score.postprocess << score.value
-          << score.sources)
+void UnitWriter::put(std::int64_t record, const TurnRows::Score& score) {
+  (score_ << record << keys_.name(score.metric) << keys_.name(score.postprocess) << score.value
+          << keys_.source(score.sources))
       .run();
 }
 
-void UnitWriter::put(const std::string& cell, const std::string& dialogue, std::int64_t turn,
-                     const TurnRows::JudgementRow& j) {
-  (judgement_ << cell << dialogue << turn << j.judge << j.ordinal << j.url << j.status << j.error
-              << j.reply << j.scores)
+void UnitWriter::put(std::int64_t record, const TurnRows::JudgementRow& j) {
+  (judgement_ << record << j.judge << j.ordinal << j.url << j.status << j.error
+              << PackedText(j.reply) << j.scores)
       .run();
 }
 
 void UnitWriter::add(const std::string& cell, const std::string& dialogue, const UnitRows& unit) {
   for (const TurnRows& t : unit.turns) {
-    (record_ << cell << dialogue << t.turn << t.status << t.error << t.prompt_hash
-             << t.prompt_tokens << t.truncated_tokens << t.answer << t.answer_tokens << t.stopped
-             << t.environment)
+    const std::int64_t id = keys_.record(cell, dialogue, t.turn);
+    (record_ << id << t.status << PackedText(t.error) << t.prompt_hash << t.prompt_tokens
+             << t.truncated_tokens << PackedText(t.answer) << t.answer_tokens << t.stopped
+             << keys_.environment(t.environment))
         .run();
-    for (const TurnRows::Score& score : t.scores) put(cell, dialogue, t.turn, score);
+    for (const TurnRows::Score& score : t.scores) put(id, score);
     for (const auto& [name, value] : t.counters)
-      (counter_ << cell << dialogue << t.turn << name << value).run();
-    for (const auto& [name, value] : t.timings)
-      (timing_ << cell << dialogue << t.turn << name << value).run();
-    if (t.ledger) (ledger_ << cell << dialogue << t.turn << Statement::Blob{*t.ledger}).run();
-    for (const TurnRows::JudgementRow& judgement : t.judgements)
-      put(cell, dialogue, t.turn, judgement);
+      (counter_ << id << keys_.name(name) << value).run();
+    for (const auto& [name, value] : t.timings) (timing_ << id << keys_.name(name) << value).run();
+    if (t.ledger) (ledger_ << id << Statement::Blob{t.ledger->data} << t.ledger->dropped).run();
+    for (const TurnRows::JudgementRow& judgement : t.judgements) put(id, judgement);
   }
 }
 
 void UnitWriter::remove(const std::string& cell, const std::string& dialogue) {
-  (remove_ << cell << dialogue).run();
+  const RecordIds unit = keys_.unit(cell, dialogue);
+  (remove_ << unit.first << unit.last).run();
 }
 
 std::pair<std::size_t, std::size_t> UnitWriter::complete(const std::string& cell,
@@ -226,7 +228,7 @@ std::pair<std::size_t, std::size_t> UnitWriter::complete(const std::string& cell
     const TurnRows &own = unit.turns[i], &other = more.turns[i];
     for (const TurnRows::Score& score : other.scores) {
       if (find_same(own.scores, score) != nullptr) continue;
-      put(cell, dialogue, own.turn, score);
+      put(keys_.record(cell, dialogue, own.turn), score);
       ++added.first;
     }
     for (const TurnRows::JudgementRow& judgement : other.judgements) {
@@ -234,7 +236,7 @@ std::pair<std::size_t, std::size_t> UnitWriter::complete(const std::string& cell
       const bool better =
           old == nullptr || (old->status == "failed" && judgement.status != "failed");
       if (!better) continue;
-      put(cell, dialogue, own.turn, judgement);
+      put(keys_.record(cell, dialogue, own.turn), judgement);
       ++added.second;
     }
   }

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "harness/store/packed_ledger.h"
 #include "harness/store/record.h"
+#include "harness/store/record_keys.h"
 #include "harness/store/sqlite.h"
 
 namespace turnbench {
@@ -30,8 +32,8 @@ struct TurnRows {
   std::int64_t prompt_tokens = 0, truncated_tokens = 0, stopped = 0;
   std::vector<Score> scores;                          ///< by metric and postprocess
   std::vector<Record::NamedValue> counters, timings;  ///< by name
-  std::optional<std::string> ledger;                  ///< packed
-  std::vector<JudgementRow> judgements;               ///< by judge and ordinal
+  std::optional<BoundedLedger> ledger;
+  std::vector<JudgementRow> judgements;  ///< by judge and ordinal
 };
 
 /// The rows of a unit: one dialogue in one cell, by turn.
@@ -84,11 +86,10 @@ class UnitWriter {
                                                const UnitRows& unit, const UnitRows& more);
 
  private:
-  void put(const std::string& cell, const std::string& dialogue, std::int64_t turn,
-           const TurnRows::Score& score);
-  void put(const std::string& cell, const std::string& dialogue, std::int64_t turn,
-           const TurnRows::JudgementRow& judgement);
+  void put(std::int64_t record, const TurnRows::Score& score);
+  void put(std::int64_t record, const TurnRows::JudgementRow& judgement);
 
+  RecordKeys keys_;
   Statement remove_, record_, score_, counter_, timing_, ledger_, judgement_;
 };
 

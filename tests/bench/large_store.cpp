@@ -1,24 +1,33 @@
-// Writes a store of synthetic results of any size.  tests/bench/report.sh measures the time of its
-// report:
-//   turnbench_large_store FILE [cells [dialogues [turns]]]
-// The cells are methods by four datasets; each has all dialogues of its dataset.  Scores are
-// between 0 and 1, differ by dialogue and method, and are the same in every run.
+// Writes a store of made-up results, as large as wanted, for tests/bench/report.sh and store.sh:
+//   turnbench_large_store FILE [cells [dialogues [turns [shard shards]]]]
+// Methods by four datasets are the cells; each has every dialogue of its dataset, or those of one
+// shard.  Each record has three scores, six counters and two timings.  Scores are 0, 1 or between,
+// differ by dialogue and method, and are the same at every run.
+//   turnbench_large_store --scan FILE
+// times what a run reads that finds all its results.
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/json.h"
 #include "common/random.h"
+#include "harness/store/stale.h"
 #include "harness/store/store.h"
 
 namespace {
 
-using namespace turnbench;  // NOLINT: a program, not a header
+using namespace turnbench;  // NOLINT: a program, no header
 
 constexpr int kDatasets = 4;
+
+/// The part of the dialogues that a store has.
+struct Shard {
+  int index = 0, count = 1;
+};
 
 std::string method_name(int method) {
   return method == 0 ? "full" : fmt::format("snapkv:budget={}", 16 * method);
@@ -28,7 +37,7 @@ std::string dataset_name(int dataset) {
   return fmt::format("set{}", dataset);
 }
 
-/// A cell's key: 16 hexadecimal digits without an apparent order.
+/// As a cell's hash: 16 digits, in no order.
 std::string key_of(std::string_view what, int number) {
   return fmt::format("{:016x}",
                      Random::from({seed_of(what), static_cast<std::uint64_t>(number)}).next());
@@ -73,12 +82,13 @@ StoredExperiment make_experiment(int cells, int dialogues, int turns) {
   return out;
 }
 
-void write_results(Store& store, const StoredExperiment& experiment, int dialogues, int turns) {
+void write_results(Store& store, const StoredExperiment& experiment, int dialogues, int turns,
+                   Shard shard) {
   for (std::size_t c = 0; c < experiment.cells.size(); ++c) {
     const Cell& cell = experiment.cells[c];
     std::vector<Record> records;
     std::vector<ScoreValue> scores;
-    for (int d = 0; d < dialogues; ++d) {
+    for (int d = shard.index; d < dialogues; d += shard.count) {
       Random of_dialogue = Random::from({seed_of(cell.dataset), static_cast<std::uint64_t>(d)});
       Random own = Random::from({seed_of(cell.key), static_cast<std::uint64_t>(d)});
       for (int t = 0; t < turns; ++t) {
@@ -90,18 +100,41 @@ void write_results(Store& store, const StoredExperiment& experiment, int dialogu
         r.answer_tokens = {11, 223, 45, 6, 1780, 91, 2};
         r.prompt_hash = key_of("prompt", d);
         r.prompt_tokens = 1024;
-        r.counters = {{"attended_tokens", 256.}, {"kv_tokens", 256.}, {"prefill_pairs_share", 1.}};
+        r.counters = {{"attended_tokens", 256.5}, {"kv_tokens", 256.},
+                      {"kv_bytes", 1 << 20},      {"prefill_pairs_share", .875},
+                      {"resident_kv_bytes", 1e6}, {"rounds", 2.}};
+        r.timings = {{"prefill_share", own.uniform()}, {"decode_share", own.uniform()}};
         const double base = of_dialogue.uniform();
         const double level = own.below(4) == 0 ? own.uniform() : base;
-        scores.push_back({cell.key, r.dialogue, t, "qa_f1", "none",
-                          level < .3   ? 0
-                          : level > .6 ? 1
-                                       : level});
+        for (const char* metric : {"qa_f1", "exact_match", "rouge_l"}) {
+          scores.push_back({cell.key, r.dialogue, t, metric, "none",
+                            level < .3   ? 0
+                            : level > .6 ? 1
+                                         : level});
+        }
         records.push_back(std::move(r));
       }
     }
     store.add_records(records, scores);
   }
+}
+
+/// Prints the seconds that `read` takes.
+template <typename Read>
+void time_of(const char* what, const Read& read) {
+  const auto begin = std::chrono::steady_clock::now();
+  read();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  fmt::print("{}: {:.2f} s\n", what, took.count());
+}
+
+void scan(const char* file) {
+  const Store store = Store::open(file);
+  time_of("stale results", [&] { stale_cells(store, "large"); });
+  time_of("failures", [&] { store.failures("large"); });
+  time_of("stored results", [&] {
+    for (const Cell& cell : store.cells("large")) store.stored_results(cell.key);
+  });
 }
 
 int number(int argc, char** argv, int index, int fallback) {
@@ -113,15 +146,21 @@ int number(int argc, char** argv, int index, int fallback) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "turnbench_large_store FILE [cells [dialogues [turns]]]\n");
+    fmt::print(stderr, "turnbench_large_store FILE [cells [dialogues [turns [shard shards]]]]\n");
     return 2;
+  }
+  if (argc == 3 && std::string_view(argv[1]) == "--scan") {
+    scan(argv[2]);
+    return 0;
   }
   const int cells = number(argc, argv, 2, 2000), dialogues = number(argc, argv, 3, 500),
             turns = number(argc, argv, 4, 1);
+  const Shard shard = {argc > 5 ? std::atoi(argv[5]) : 0, number(argc, argv, 6, 1)};
   std::filesystem::remove(argv[1]);
   Store store = Store::create(argv[1]);
   const StoredExperiment experiment = make_experiment(cells, dialogues, turns);
   store.add_experiment(experiment);
-  write_results(store, experiment, dialogues, turns);
+  write_results(store, experiment, dialogues, turns, shard);
+  store.summaries(experiment.name);  // as a run does at its end
   return 0;
 }

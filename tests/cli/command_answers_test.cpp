@@ -81,6 +81,7 @@ TEST_F(AnswersCommandOutput, LimitsTheNumberOfTurns) {
 }
 
 TEST_F(AnswersCommandOutput, ShowsTheContextThatTheModelRead) {
+  expand_dialogues(db_);
   const Database store(db_, Database::Mode::kReadWrite);
   Statement s = store.prepare(
       "SELECT json_extract(json, '$.turns[' || ? || '].contexts[0].text') FROM dialogue "
@@ -101,6 +102,7 @@ TEST_F(AnswersCommandOutput, ShowsTheContextThatTheModelRead) {
 TEST_F(AnswersCommandOutput, ListsTheRecordsOfEveryTurn) {
   const std::vector<Json> all = lines();
   ASSERT_EQ(all.size(), 8u) << "2 dialogues of 2 turns at 2 positions; a probe answers nothing";
+  expand_dialogues(db_);
   const Database store(db_, Database::Mode::kReadWrite);
   Statement s = store.prepare(
       "SELECT r.answer, s.value * 100, r.prompt_tokens, json_array_length(r.answer_tokens), "

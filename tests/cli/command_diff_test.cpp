@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "harness/store/sqlite.h"
 #include "tests/cli/small_store.h"
+#include "tests/harness/store/old_store.h"
 
 namespace turnbench::test {
 namespace {
@@ -412,9 +413,17 @@ TEST(MalformedDiff, IsRefusedInOneLine) {
          return Arguments{"diff", db, db, "--metric", "bleu"};
        },
        "\"bleu\""},
-      {"missing counters", damaged("DROP TABLE counter"), "no such table: counter"},
+      {"missing counters", damaged("DROP VIEW counter"), "no such table: counter"},
       {"counter is text", damaged("UPDATE counter SET value = 'many'"), "expected a number"},
-      {"missing dialogues", damaged("PRAGMA foreign_keys=OFF; DELETE FROM dialogue"), "dialogue"},
+      {"missing dialogues",
+       [](const TemporaryDirectory& d) -> Arguments {
+         const std::string good = d.write("a.db", small_store()),
+                           bad = d.write("s.db", small_store());
+         make_older(bad, 4);  // whose records may have any dialogue
+         execute(bad, "PRAGMA foreign_keys=OFF; DELETE FROM dialogue");
+         return {"diff", good, bad};
+       },
+       "dialogue"},
       {"not a store", damaged("PRAGMA application_id=1"), "another program"},
       {"postprocess alone", with({"b.db", "--postprocess", "none"}), "found no --metric"},
   };

@@ -61,19 +61,21 @@ TEST_F(StoreDoctor, NamesEachKindOfDamage) {
                  "2 dialogues that cannot be read, for example: dialogue ");
   expect_finding("UPDATE dialogue SET turns = 3",
                  "2 dialogues that cannot be read, for example: dialogue ");
-  expect_finding("INSERT INTO ledger SELECT cell, dialogue, turn, x'7f' FROM record WHERE turn = 0",
-                 "8 ledgers that cannot be read, for example: " + label);
+  expect_finding(
+      "INSERT INTO ledger SELECT cell, dialogue, turn, x'7f', '' FROM record WHERE turn = 0",
+      "8 ledgers that cannot be read, for example: " + label);
   expect_finding("PRAGMA user_version=99", "1 schema of another program or version, for example: ");
   expect_finding("PRAGMA application_id=1",
                  "1 schema of another program or version, for example: ");
 }
 
 TEST_F(StoreDoctor, FindsRowsThatReferToNothing) {
-  expect_finding("DELETE FROM environment",
-                 "16 rows that refer to missing rows, for example: a row of record without its "
-                 "environment");
+  expect_finding(
+      "DELETE FROM environment",
+      "16 rows that refer to missing rows, for example: a row of record_data without its "
+      "environment");
   expect_finding("DELETE FROM dialogue WHERE id = (SELECT min(id) FROM dialogue)",
-                 "8 records of unknown dialogues or turns, for example: tiny, tiny-fact, ");
+                 "8 records of unknown cells, dialogues or turns, for example: tiny, tiny-fact, ");
 }
 
 TEST_F(StoreDoctor, FindsDefectsOfTheFile) {

@@ -155,7 +155,8 @@ TEST_F(MergeCommand, ContradictingResultsAreRefusedByTheirFirstDifference) {
   refused("status.db", "UPDATE record SET status = 'no_value'",
           "status is \"no_value\" instead of \"ok\"");
   refused("stopped.db", "UPDATE record SET stopped = 1 - stopped", "stopped is ");
-  refused("score.db", "UPDATE score SET value = 0.125", "score qa_f1/last_value is 0.125 instead of ");
+  refused("score.db", "UPDATE score SET value = 0.125",
+          "score qa_f1/last_value is 0.125 instead of ");
   refused("counter.db", "UPDATE counter SET value = 7.5", "counter attended_tokens is 7.5 instead");
   refused("without.db", "DELETE FROM counter", "counter attended_tokens is none instead of ");
   refused("turns.db", "DELETE FROM record", "number of turns is 1 instead of 2");

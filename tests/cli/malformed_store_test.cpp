@@ -1,9 +1,10 @@
-// Files that are not stores, and damaged stores, through the command line.  No existing file may
-// change.
+// Files that are no stores, and stores that were damaged, through the command line.  Nothing that
+// existed may change.
 
 #include <gtest/gtest.h>
 
 #include "tests/cli/small_store.h"
+#include "tests/harness/store/old_store.h"
 
 namespace turnbench::test {
 namespace {
@@ -33,14 +34,26 @@ Malformed sql(const char* name, const char* statement, const char* expected) {
           expected};
 }
 
-/// A store whose dialogues lack a turn that has answers.
+/// A case that runs SQL on the store in the schema before the current one.
+Malformed older(const char* name, const char* statement, const char* expected) {
+  return {name,
+          [statement](const TemporaryDirectory& d) {
+            const std::string file = d.write("s.db", small_store());
+            make_older(file, 4);
+            execute(file, statement);
+            return report(file);
+          },
+          expected};
+}
+
+/// A store whose dialogues have lost a turn that was answered.
 std::string without_last_turn(const TemporaryDirectory& d) {
   const std::string file = d.write("s.db", small_store());
   execute(file, "UPDATE dialogue SET json = json_remove(json, '$.turns[1]')");
   return file;
 }
 
-/// A case that runs a valid manifest with a store that SQL has created.
+/// A case that runs a good manifest into a file that SQL has made.
 Malformed run_into(const char* name, const char* statement, const char* expected) {
   return {name,
           [statement](const TemporaryDirectory& d) -> Arguments {
@@ -89,10 +102,13 @@ TEST(MalformedStore, Contents) {
   const Malformed cases[] = {
       sql("another program's", "PRAGMA application_id=1", "an SQLite file of another program"),
       sql("newer schema", "PRAGMA user_version=99",
-          "found schema version 99, expected 1 to 4: made by a newer turnbench"),
+          "found schema version 99, expected 1 to 5: made by a newer turnbench"),
       sql("older schema", "PRAGMA user_version=0", "found schema version 0"),
-      sql("missing table", "DROP TABLE score", "no such table: score"),
-      sql("missing column", "ALTER TABLE record RENAME COLUMN status TO state", "no such column"),
+      sql("missing table", "DROP TABLE score_data", "no such table: score_data"),
+      sql("missing column",
+          "PRAGMA foreign_keys=OFF; DROP VIEW record; ALTER TABLE record_data RENAME COLUMN status "
+          "TO state",
+          "no such column"),
       sql("no experiment", "PRAGMA foreign_keys=OFF; DELETE FROM experiment",
           "found no experiment"),
       sql("manifest is no JSON", "UPDATE experiment SET manifest = '{'",
@@ -104,13 +120,15 @@ TEST(MalformedStore, Contents) {
           "published numbers of small: line 2: found the value \"x\""),
       sql("score is missing", "DELETE FROM score", "found no score of dialogue"),
       sql("score is text", "UPDATE score SET value = 'high'", "found a text, expected a number"),
-      sql("turn is text",
-          "PRAGMA foreign_keys=OFF; UPDATE record SET turn = 'x' || dialogue WHERE turn = 0",
-          "expected a number"),
-      sql("turn is beyond all",
-          "PRAGMA foreign_keys=OFF; UPDATE record SET turn = 1 << 40 WHERE turn = 0; UPDATE score "
-          "SET turn = 1 << 40 WHERE turn = 0",
-          "found the turn 1099511627776"),
+      older("turn is text",
+            "PRAGMA foreign_keys=OFF; UPDATE record SET turn = 'x' || dialogue WHERE turn = 0",
+            "expected a number"),
+      older("turn is beyond all",
+            "PRAGMA foreign_keys=OFF; UPDATE record SET turn = 1 << 40 WHERE turn = 0; UPDATE "
+            "score SET turn = 1 << 40 WHERE turn = 0",
+            "found the turn 1099511627776"),
+      sql("turn is beyond the others",
+          "UPDATE record_data SET id = id + 12000 WHERE id & 16383 = 0", "found the turn 12000"),
       {"dialogue without its last turn, score",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"score", without_last_turn(d)};
@@ -170,11 +188,11 @@ TEST(MalformedStore, RunDoesNotOverwriteOtherFiles) {
       {"newer schema",
        [](const TemporaryDirectory& d) -> Arguments {
          const std::string file = d.write("s.db", small_store());
-         execute(file, "PRAGMA user_version=5");
+         execute(file, "PRAGMA user_version=6");
          d.write("small.csv", "method,value\nfull,1\n");
          return {"run", d.write("m.json", small_manifest()), "--db", file};
        },
-       "found schema version 5, expected 1 to 4"},
+       "found schema version 6, expected 1 to 5"},
       {"no such directory",
        [](const TemporaryDirectory& d) -> Arguments {
          d.write("small.csv", "method,value\nfull,1\n");

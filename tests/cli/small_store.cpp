@@ -2,9 +2,13 @@
 
 #include <sqlite3.h>
 
+#include <array>
 #include <stdexcept>
+#include <vector>
 
 #include "common/file.h"
+#include "harness/store/packed_text.h"
+#include "tests/harness/store/writable_views.h"
 
 namespace turnbench::test {
 
@@ -28,11 +32,24 @@ const std::string& small_store() {
   return bytes;
 }
 
+void expand_dialogues(const std::string& file) {
+  const Database db(file, Database::Mode::kReadWrite);
+  std::vector<std::array<std::string, 3>> dialogues;  // dataset, id, JSON
+  Statement read = db.prepare("SELECT dataset, id, json FROM dialogue WHERE typeof(json) = 'blob'");
+  while (read.next()) dialogues.push_back({read.text(0), read.text(1), unpacked_text(read, 2)});
+  Statement write = db.prepare("UPDATE dialogue SET json = ?3 WHERE dataset = ?1 AND id = ?2");
+  for (const auto& [dataset, id, json] : dialogues) (write << dataset << id << json).run();
+}
+
 void execute(const std::string& file, const std::string& sql) {
   sqlite3* db = nullptr;
-  const int opened = sqlite3_open(file.c_str(), &db);
-  const int done =
-      opened != SQLITE_OK ? opened : sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr);
+  int done = sqlite3_open(file.c_str(), &db);
+  // Fails, and changes nothing, if the file has no such views.
+  if (done == SQLITE_OK &&
+      sqlite3_exec(db, writable_views_sql().c_str(), nullptr, nullptr, nullptr) == SQLITE_OK &&
+      sql.find("json") != std::string::npos)
+    expand_dialogues(file);
+  if (done == SQLITE_OK) done = sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr);
   const std::string message = sqlite3_errmsg(db);
   sqlite3_close(db);
   if (done != SQLITE_OK) throw std::runtime_error(sql + ": " + message);

@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/text.h"
 #include "tests/cli/small_store.h"
+#include "tests/harness/store/old_store.h"
 #include "tests/harness/store/store_dump.h"
 #include "tests/judges/server.h"
 
@@ -324,14 +325,11 @@ TEST(Judge, SkipsADamagedDialogue) {
 
 TEST(Judge, MigratesOlderStores) {
   const Judged judged(says(overall(5)));
-  execute(judged.db,
-          "DROP TABLE ledger; DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP "
-          "COLUMN sources; "
-          "ALTER TABLE dataset DROP COLUMN sources; PRAGMA user_version=1");
+  make_older(judged.db, 1);
   EXPECT_EQ(run_program({"report", judged.db}).code, 0);
   EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 1) << "reading changes nothing";
   EXPECT_EQ(judged.run().code, 0);
-  EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 4);
+  EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 5);
   EXPECT_EQ(judged.count_of("judgement"), 8);
 }
 

@@ -76,5 +76,28 @@ TEST(PackedLedger, RejectsOtherBytes) {
   }
 }
 
+TEST(BoundedLedger, LeavesOutLayersAndThenSteps) {
+  const Ledger ledger = ledger_of(200, 8);
+  const std::string packed = pack(ledger);
+  const BoundedLedger whole = bound(packed, packed.size());
+  EXPECT_EQ(whole.data, packed);
+  EXPECT_EQ(whole.dropped, "");
+
+  const BoundedLedger summed = bound(packed, packed.size() - 1);
+  EXPECT_EQ(summed.dropped, "layers");
+  EXPECT_LT(summed.data.size(), packed.size());
+  const Ledger totals = unpack_ledger(summed.data, "totals");
+  ASSERT_EQ(totals.steps(), 200u);
+  ASSERT_EQ(totals.layers(), 1u);
+  for (std::size_t s = 0; s < 200; ++s) EXPECT_EQ(totals.at(s, 0), ledger.total_of_step(s)) << s;
+
+  const BoundedLedger cut = bound(packed, summed.data.size() - 1);
+  EXPECT_EQ(cut.dropped, "layers, steps");
+  EXPECT_LT(cut.data.size(), summed.data.size());
+  const Ledger first = unpack_ledger(cut.data, "first");
+  ASSERT_EQ(first.steps(), 100u);
+  for (std::size_t s = 0; s < 100; ++s) EXPECT_EQ(first.at(s, 0), ledger.total_of_step(s)) << s;
+}
+
 }  // namespace
 }  // namespace turnbench

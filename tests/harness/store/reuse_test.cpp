@@ -83,7 +83,7 @@ struct ReusedSweep {
   /// Marks all results as computed by a program with other sources: `json` is SQL for its
   /// environment.
   void computed_by(const std::string& json) const {
-    execute(db, "INSERT INTO environment SELECT 'other', " + json +
+    execute(db, "INSERT INTO environment (id, json) SELECT 'other', " + json +
                     " FROM environment; "
                     "UPDATE record SET environment = 'other'");
   }

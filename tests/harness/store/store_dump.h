@@ -1,6 +1,6 @@
 #pragma once
 
-// The content of a store, for comparison.
+// What a store holds, for comparison.
 
 #include <gtest/gtest.h>
 
@@ -9,29 +9,47 @@
 #include <string>
 #include <vector>
 
+#include "harness/store/packed_text.h"
 #include "harness/store/sqlite.h"
 
 namespace turnbench::test {
 
-/// All rows of all tables, ordered; timings without their values, unless `timings` is set.
+/// True for tables and columns that only connect rows: the views show what they stand for.
+inline bool is_internal_table(const std::string& table) {
+  return table.ends_with("_data") || table == "name" || table == "source" ||
+         table == "cell_summary";
+}
+inline bool is_internal_column(const std::string& table, const std::string& column) {
+  return (table == "cell" && column == "id") ||
+         ((table == "dialogue" || table == "environment") && column == "number");
+}
+
+/// All rows of all tables and views, ordered; timings without their values, unless asked for.
 using Dump = std::map<std::string, std::vector<std::string>>;
 inline Dump dump(const std::string& path, bool timings = false) {
   const Database db(path, Database::Mode::kReadWrite);
   Dump out;
-  Statement tables = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'");
+  Statement tables = db.prepare("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')");
   while (tables.next()) {
     const std::string table = tables.text(0);
+    if (is_internal_table(table)) continue;
     std::vector<std::string>& rows = out[table];
     std::vector<std::string> columns;
     Statement info = db.prepare("PRAGMA table_info(" + table + ")");
     while (info.next()) {
+      if (is_internal_column(table, info.text(1))) continue;
       if (table != "timing" || info.text(1) != "value" || timings) columns.push_back(info.text(1));
     }
-    Statement all = db.prepare("SELECT * FROM " + table);
+    std::string names;
+    for (const std::string& column : columns) names += (names.empty() ? "" : ", ") + column;
+    Statement all = db.prepare("SELECT " + names + " FROM " + table);
     while (all.next()) {
       std::string& row = rows.emplace_back();
-      for (std::size_t c = 0; c < columns.size(); ++c)
-        row += columns[c] + "=" + all.text(static_cast<int>(c)) + "\x1f";
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        const int index = static_cast<int>(c);
+        row += columns[c] + "=" +
+               (columns[c] == "data" ? all.text(index) : unpacked_text(all, index)) + "\x1f";
+      }
     }
     std::sort(rows.begin(), rows.end());
   }

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "common/error.h"
-#include "tests/cli/program.h"
+#include "harness/store/integrity.h"
+#include "harness/store/packed_ledger.h"
+#include "tests/cli/small_store.h"
+#include "tests/harness/store/old_store.h"
 #include "tests/harness/store/store_dump.h"
 #include "tests/message_of.h"
 
@@ -218,44 +223,115 @@ TEST(Store, OnlyFailedJudgementsAreReplaced) {
   EXPECT_THROW(store.add_judgement(stray), Error);
 }
 
-// A store of schema 1 has neither judgements nor sources.
+/// A store with rows of every kind, long texts among them.
+void fill(const std::string& path) {
+  Store store = Store::create(path);
+  StoredExperiment plan = plan_of("e", "text", {"c1", "c2"});
+  plan.dialogues[1].json = "{\"text\": \"" + std::string(5000, 'x') + "\"}";
+  store.add_experiment(plan);
+  for (const char* cell : {"c1", "c2"}) {
+    std::vector<Record> records = records_of(cell, "y");
+    records[0].answer = std::string(3000, 'y') + cell;
+    records[0].timings = {{"prefill_share", 1 / 3.}};
+    Ledger ledger;
+    ledger.begin_step(2);
+    ledger.now(1).hits = 7;
+    records[1].ledger = pack(ledger);
+    store.add_records(records, scores_of(cell, "y", 1 / 3.));
+    store.add_records(records_of(cell, "x", Record::Status::kError), {});
+  }
+  store.add_judge({"j", "rubric", "hash", "text", "model"});
+  Judgement judgement;
+  judgement.cell = "c1";
+  judgement.dialogue = "y";
+  judgement.judge = "j";
+  judgement.reply = std::string(2000, 'z');
+  judgement.scores = {{"overall", 7}};
+  store.add_judgement(judgement);
+}
+
+/// What every schema has: older ones lack tables and columns.
+Dump common_part(Dump dump) {
+  for (const char* table : {"judge", "judgement", "ledger"}) dump.erase(table);
+  for (const char* table : {"score", "dataset"}) {
+    for (std::string& row : dump.at(table)) row.erase(std::min(row.find("sources="), row.size()));
+  }
+  return dump;
+}
+
 TEST(Store, OlderStoresAreMigratedOnlyForWriting) {
+  for (int version = 1; version <= 4; ++version) {
+    SCOPED_TRACE(version);
+    const TemporaryDirectory directory;
+    const std::string path = directory.path("a.db");
+    fill(path);
+    const Dump whole = dump(path, true);
+    make_older(path, version);
+    const Dump before = dump(path, true);
+    expect_same(common_part(before), common_part(whole));
+    {
+      const Store store = Store::open(path);
+      EXPECT_EQ(store.scores("e", {"qa_f1", "none"}).size(), 8u);
+      EXPECT_EQ(store.failures("e").size(), 4u);
+      EXPECT_EQ(store.answers("c2", "y").at(0), std::string(3000, 'y') + "c2");
+      EXPECT_EQ(store.dialogue("d", "y").json.size(), 5012u);
+      EXPECT_EQ(store.mean_counters("e", {"kv_tokens"}).at("kv_tokens").at("c1"), 5);
+      EXPECT_EQ(store.values("e", "prefill_share").size(), 2u);
+      EXPECT_EQ(store.stored_turn_counts("e").size(), 4u);
+      EXPECT_EQ(store.stored_results("c1").size(), 2u);
+      EXPECT_EQ(store.turn_results("c1").size(), 4u);
+      EXPECT_EQ(store.metrics("e"), std::vector<std::string>{"qa_f1"});
+      EXPECT_EQ(store.judgements("j", "c1", "y", 0).size(), version >= 2 ? 1u : 0u);
+    }
+    expect_same(dump(path, true), before);
+    EXPECT_EQ(count(path, "PRAGMA user_version"), version);
+    Store::open_to_write(path).add_judge({"j", "rubric", "hash", "text", "model"});
+    EXPECT_EQ(count(path, "PRAGMA user_version"), 5);
+    const Dump after = dump(path, true);
+    expect_same(version == 4 ? after : common_part(after),
+                version == 4 ? whole : common_part(whole));
+    EXPECT_EQ(count(path, "SELECT count(*) FROM sqlite_master WHERE name LIKE 'old%'"), 0);
+    EXPECT_EQ(count(path, "SELECT count(*) FROM record_data WHERE typeof(answer) = 'blob'"), 2);
+    EXPECT_EQ(count(path, "SELECT count(*) FROM dialogue WHERE typeof(json) = 'blob'"), 1);
+    EXPECT_TRUE(check_store(path).findings.empty() ||
+                check_store(path).findings[0].kind == "dialogues");
+    // Rows that refer to others still go with them.
+    Store store = Store::open_to_write(path);
+    store.forget({"c1", "c2"}, "e");
+    EXPECT_EQ(count(path, "SELECT count(*) FROM score_data"), 0);
+  }
+}
+
+// What no row of the new schema can stand for is refused, and the store stays as it is.
+TEST(Store, MigrationLosesNothing) {
   const TemporaryDirectory directory;
   const std::string path = directory.path("a.db");
-  {
-    Store store = Store::create(path);
-    store.add_experiment(plan_of("e", "text", {"c1"}));
-    store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
-  }
-  {
-    Database db(path, Database::Mode::kReadWrite);
-    db.execute(
-        "DROP TABLE ledger; DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP COLUMN "
-        "sources; "
-        "ALTER TABLE dataset DROP COLUMN sources; "
-        "PRAGMA user_version=1");
-  }
-  const Dump before = dump(path, true);
-  {
-    const Store store = Store::open(path);
-    EXPECT_EQ(store.scores("e").size(), 2u);
-    EXPECT_TRUE(store.judgements("j", "c1", "x", 0).empty());
-  }
-  expect_same(dump(path, true), before);
-  EXPECT_EQ(count(path, "PRAGMA user_version"), 1);
-  Store::open_to_write(path).add_judge({"j", "rubric", "hash", "text", "model"});
-  EXPECT_EQ(count(path, "PRAGMA user_version"), 4);
-  EXPECT_EQ(Store::open(path).scores("e").size(), 2u);
-  Dump after = dump(path, true);
-  EXPECT_EQ(after.at("judge").size(), 1u);
-  after.erase("judge");
-  after.erase("judgement");
-  after.erase("ledger");
-  for (const char* table : {"score", "dataset"}) {  // which have more columns now
-    EXPECT_EQ(after.at(table).size(), before.at(table).size());
-    after[table] = before.at(table);
-  }
-  expect_same(after, before);
+  const auto refusal = [&](const char* sql) {
+    std::filesystem::remove(path);
+    fill(path);
+    make_older(path, 4);
+    execute(path, std::string("PRAGMA foreign_keys=OFF; ") + sql);
+    const Dump before = dump(path, true);
+    std::string message;
+    try {
+      Store::open_to_write(path);
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    if (!message.empty()) expect_same(dump(path, true), before);
+    return message;
+  };
+  EXPECT_NE(refusal("DELETE FROM cell WHERE key = 'c1'").find("the store cannot be upgraded (see"),
+            std::string::npos);
+  EXPECT_NE(refusal("UPDATE score SET dialogue = 'z' WHERE turn = 1")
+                .find("found 2 rows of the table score that refer to missing rows"),
+            std::string::npos);
+  EXPECT_NE(refusal("UPDATE record SET turn = 1 << 40 WHERE turn = 1").find("found the turn 1099"),
+            std::string::npos);
+  // A dialogue that is not listed is added without its text.
+  EXPECT_EQ(refusal("DELETE FROM dialogue WHERE id = 'x'"), "");
+  EXPECT_EQ(count(path, "SELECT count(*) FROM record WHERE dialogue = 'x'"), 4);
+  EXPECT_EQ(count(path, "SELECT turns FROM dialogue WHERE id = 'x'"), 2);
 }
 
 TEST(Store, RejectsOtherFiles) {

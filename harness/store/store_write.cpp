@@ -1,0 +1,172 @@
+// Writes experiments and records.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/file.h"
+#include "common/json.h"
+#include "harness/store/dialogue_writer.h"
+#include "harness/store/packed_ledger.h"
+#include "harness/store/packed_text.h"
+#include "harness/store/record_keys.h"
+#include "harness/store/schema.h"
+#include "harness/store/store.h"
+
+namespace turnbench {
+namespace {
+
+/// Writes the data to which cells refer: models, datasets and their dialogues.
+void write_inputs(Database& db, const StoredExperiment& experiment,
+                  const std::string& dataset_sources) {
+  for (const auto& [hash, description] : experiment.models) {
+    (db.prepare("INSERT OR IGNORE INTO model VALUES (?,?)") << hash << description).run();
+  }
+  for (const auto& [hash, description] : experiment.datasets) {
+    (db.prepare("INSERT INTO dataset (hash, description, sources) VALUES (?,?,?) "
+                "ON CONFLICT DO UPDATE SET sources = excluded.sources")
+     << hash << description << dataset_sources)
+        .run();
+  }
+  DialogueWriter dialogues(db);
+  for (const StoredDialogue& d : experiment.dialogues)
+    dialogues.add(d.dataset_hash, d.id, d.turns, d.json);
+}
+
+/// Writes the manifest under its name, as the one that was planned last.
+void write_manifest(Database& db, const StoredExperiment& experiment, const std::string& hash) {
+  Statement newest =
+      db.prepare("SELECT manifest_hash, ordinal FROM experiment ORDER BY ordinal DESC LIMIT 1");
+  const bool any = newest.next();
+  const std::int64_t ordinal = !any ? 0 : newest.integer(1) + (newest.text(0) == hash ? 0 : 1);
+  (db.prepare("INSERT INTO experiment VALUES (?,?,?,?,?,?,?) "
+              "ON CONFLICT DO UPDATE SET ordinal = excluded.ordinal, title = excluded.title, "
+              "directory = excluded.directory, published = excluded.published")
+   << experiment.name << hash << experiment.title << experiment.manifest << experiment.directory
+   << experiment.published << ordinal)
+      .run();
+}
+
+/// Writes the cells and their places in the tables; imported cells follow the existing ones.
+void write_cells(Database& db, const StoredExperiment& experiment, const std::string& hash,
+                 bool imported) {
+  Statement protocol = db.prepare("INSERT OR IGNORE INTO protocol VALUES (?,?)");
+  Statement method = db.prepare("INSERT OR IGNORE INTO method VALUES (?)");
+  Statement cell = db.prepare(
+      "INSERT OR IGNORE INTO cell (key, model, dataset, task, position, method, history, answers, "
+      "metric, postprocess, protocol) VALUES (?,?,?,?,?,?,?,?,?,?,?)");
+  Statement entry = db.prepare("INSERT OR REPLACE INTO experiment_cell VALUES (?,?,?,?,?,?,?)");
+  int position = 0;
+  std::set<std::pair<std::string, std::string>> listed;  // cells, by their datasets' labels
+  if (imported) {
+    position = kFirstImportedOrdinal;
+    Statement there = db.prepare(
+        "SELECT cell, dataset, ordinal FROM experiment_cell "
+        "WHERE experiment = ? AND manifest_hash = ?");
+    there << experiment.name << hash;
+    while (there.next()) {
+      listed.emplace(there.text(0), there.text(1));
+      position = std::max(position, static_cast<int>(there.integer(2)) + 1);
+    }
+  }
+  for (const Cell& c : experiment.cells) {
+    (protocol << c.protocol << c.protocol_text).run();
+    (method << c.method_canonical).run();
+    (cell << c.key << c.model_hash << c.dataset_hash << c.task << c.position << c.method_canonical
+          << c.history << c.answers << c.metric << c.postprocess << c.protocol)
+        .run();
+    if (listed.contains({c.key, c.dataset})) continue;
+    (entry << experiment.name << hash << position++ << c.key << c.model << c.dataset << c.method)
+        .run();
+  }
+}
+
+}  // namespace
+
+void Store::add_experiment(const StoredExperiment& experiment) {
+  write_experiment(experiment, false);
+}
+
+void Store::add_imported(const StoredExperiment& experiment) {
+  write_experiment(experiment, true);
+}
+
+void Store::write_experiment(const StoredExperiment& experiment, bool imported) {
+  Transaction transaction(*db_);
+  environment_ = hash_text(experiment.environment);
+  sources_ = sources_of(experiment.environment);
+  (db_->prepare("INSERT OR IGNORE INTO environment (id, json) VALUES (?,?)")
+   << environment_ << experiment.environment)
+      .run();
+  write_inputs(*db_, experiment, sources_["datasets"]);
+  const std::string hash = hash_text(experiment.manifest);
+  write_manifest(*db_, experiment, hash);
+  write_cells(*db_, experiment, hash, imported);
+  transaction.commit();
+}
+
+void Store::add_records(const std::vector<Record>& records, const std::vector<ScoreValue>& scores) {
+  Transaction transaction(*db_);
+  Statement older = db_->prepare(
+      "SELECT DISTINCT r.environment, c.method FROM record r JOIN cell c ON c.key = r.cell "
+      "WHERE r.cell = ? AND r.dialogue = ? AND r.environment <> ?");
+  Statement forget = db_->prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?");
+  Statement record = db_->prepare("INSERT OR IGNORE INTO record_data VALUES (?,?,?,?,?,?,?,?,?,?)");
+  Statement score = db_->prepare("INSERT OR IGNORE INTO score_data VALUES (?,?,?,?,?)");
+  Statement counter = db_->prepare("INSERT OR IGNORE INTO counter_data VALUES (?,?,?)");
+  Statement timing = db_->prepare("INSERT OR IGNORE INTO timing_data VALUES (?,?,?)");
+  Statement ledger = db_->prepare("INSERT OR IGNORE INTO ledger_data VALUES (?,?,?)");
+  RecordKeys keys(*db_);
+  const std::int64_t environment = keys.environment(environment_);
+  std::set<std::pair<std::string_view, std::string_view>> seen;
+  std::set<std::int64_t> own, known;  // records; known: stored by another run
+  for (const Record& r : records) {
+    const std::int64_t id = keys.record(r.cell, r.dialogue, r.turn);
+    if (seen.emplace(r.cell, r.dialogue).second) {
+      bool stale = false;
+      older << r.cell << r.dialogue << environment_;
+      while (older.next())
+        stale |= !changed_parts(older.text(1), sources_in(older.text(0)), sources_).empty();
+      older.reset();
+      const RecordIds unit = keys.unit(r.cell, r.dialogue);
+      if (stale) (forget << unit.first << unit.last).run();
+    }
+    (record << id << name_of(r.status) << PackedText(r.error) << r.prompt_hash << r.prompt_tokens
+            << r.truncated_tokens << PackedText(r.answer) << Json(r.answer_tokens).dump()
+            << (r.stopped ? 1 : 0) << environment)
+        .run();
+    if (db_->changes() == 0) {
+      if (!own.contains(id)) known.insert(id);
+      continue;
+    }
+    own.insert(id);
+    for (const auto& [name, value] : r.counters) (counter << id << keys.name(name) << value).run();
+    for (const auto& [name, value] : r.timings) (timing << id << keys.name(name) << value).run();
+    if (r.ledger.empty()) continue;
+    const BoundedLedger bounded = bound(r.ledger);
+    (ledger << id << Statement::Blob{bounded.data} << bounded.dropped).run();
+  }
+  const std::int64_t sources = scores.empty() ? 0 : keys.source(sources_["metrics"]);
+  for (const ScoreValue& s : scores) {
+    const std::int64_t id = keys.record(s.cell, s.dialogue, s.turn);
+    if (known.contains(id)) continue;
+    (score << id << keys.name(s.metric) << keys.name(s.postprocess) << s.value << sources).run();
+  }
+  transaction.commit();
+}
+
+int Store::forget_failed(const std::string& experiment) {
+  Transaction transaction(*db_);
+  const std::vector<Failure> failed = failures(experiment);
+  // All turns of a dialogue are replaced, because later turns depend on earlier ones.
+  RecordKeys keys(*db_);
+  Statement forget = db_->prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?");
+  for (const Failure& f : failed) {
+    const RecordIds unit = keys.unit(f.cell, f.dialogue);
+    (forget << unit.first << unit.last).run();
+  }
+  transaction.commit();
+  return static_cast<int>(failed.size());
+}
+
+}  // namespace turnbench
