@@ -439,7 +439,7 @@ TEST(CodecRefusals, NameWhatIsExpected) {
             "and decoded by the host");
   EXPECT_EQ(
       message_of([] { Method::parse("int8+shadowkv"); }),
-      "method: int8+shadowkv: found a codec of the cache with a selection that rebuilds keys, "
+      "method: shadowkv+int8: found a codec of the cache with a selection that rebuilds keys, "
       "expected no codec: rebuilt keys are not encoded");
   EXPECT_NE(message_of([] { Method::parse("int8+int8"); }), "");
 }
