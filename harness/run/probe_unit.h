@@ -34,6 +34,7 @@ struct ProbeUnit {
   std::vector<ProbeCell> cells;
   Answers answers = Answers::kOwn;
   std::size_t model = 0, dataset = 0;  ///< indices in the plan's experiment
+  std::string key = {};                ///< as in `Plan`
 };
 
 /// Runs a unit on one engine, with full attention.  Each turn is measured on the dialogue up to

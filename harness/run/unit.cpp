@@ -74,7 +74,7 @@ std::int64_t estimate_context_tokens(const Dialogue& dialogue) {
 
 std::vector<Unit> Unit::split() const {
   std::vector<Unit> out;
-  for (const UnitCell& cell : cells) out.push_back({dialogue, {cell}, model, dataset, false});
+  for (const UnitCell& cell : cells) out.push_back({dialogue, {cell}, model, dataset, false, key});
   if (!out.empty()) out.back().last_part = last_part;
   return out;
 }

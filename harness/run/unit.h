@@ -30,6 +30,7 @@ struct Unit {
   std::vector<UnitCell> cells;
   std::size_t model = 0, dataset = 0;  ///< indices in the plan's experiment
   bool last_part = true;               ///< false: other cells of the planned unit run later
+  std::string key = {};                ///< of the planned unit, as in `Plan`
 
   /// One unit for each cell, in order.
   std::vector<Unit> split() const;
