@@ -45,6 +45,7 @@ class Planning {
     Plan plan = make_plan(
         resolve_experiment(manifest, options_.from.sweep.locations(), options_.from.limit));
     PlannedLengths lengths(plan);
+    if (const std::optional<Shard> shard = options_.from.shard()) keep_shard(plan, *shard, lengths);
     std::vector<Unit> units = plan.units;  // with the work that the store holds
     std::vector<ProbeUnit> probe_units = plan.probe_units;
     PlannedRun out;
@@ -134,6 +135,7 @@ void check(const PlanOptions& o) {
   }
   if (o.power && o.manifests.size() > 1)
     throw input_error("--power: found {} manifests, expected one", o.manifests.size());
+  o.from.shard();  // throws for an invalid value
   if (o.out.empty()) return;
   const std::filesystem::path folder = std::filesystem::path(o.out).parent_path();
   if (directory_exists(o.out) || (!folder.empty() && !directory_exists(folder)))

@@ -17,6 +17,7 @@
 #include "harness/store/cell_usage.h"
 #include "harness/store/provenance.h"
 #include "harness/store/record.h"
+#include "harness/store/shard.h"
 #include "harness/store/sqlite.h"
 #include "harness/store/timed_dialogue.h"
 #include "harness/store/truncation.h"
@@ -193,6 +194,15 @@ class Store {
   std::map<std::string, Truncation> truncations(const std::string& experiment) const;
   /// Resources that the answers of each cell used, by the cell's key (cell_usage.cpp).
   std::map<std::string, CellUsage> usages(const std::string& experiment) const;
+
+  // --- shards (store_shards.cpp) ---------------------------------------------------------------
+  /// Records that the store runs a shard of an experiment's latest manifest.
+  void put_shard(const std::string& experiment, const StoredShard& shard);
+  /// Records that the store runs all units of this manifest.
+  void remove_shards(const std::string& experiment);
+  std::vector<StoredShard> shards(const std::string& experiment) const;
+  /// As above, for the units of a shard.
+  int forget_failed(const std::string& experiment, const StoredShard& shard);
 
   // --- deleting results (store_forget.cpp) ----------------------------------------------------
   /// A cell, and an experiment of which some version of the manifest contains it (empty: none).
