@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
@@ -117,7 +118,7 @@ struct PartRun {
 /// Runs the missing work of a part.  Its result is JSON if `common` requests it.  Sets `exit_code`
 /// to 1 if units failed.
 PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonOptions& common,
-                 int& exit_code) {
+                 Interrupts& interrupts, int& exit_code) {
   const Manifest& manifest = part.manifest;
   const SweepOptions& options = target.options;
   const RunOptions run = options.run_options();
@@ -155,11 +156,12 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
   const std::size_t failed_earlier = failures().size();
   RunSummary summary;
   {
-    const Interrupts interrupts;
     ProgressLine line(common.quiet);
+    interrupts.set_idle(false);
     summary = run_plan(
         plan, store, run, [&] { return interrupts.any(); },
         [&](const Progress& p) { line.show(p); });
+    interrupts.set_idle(true);
   }
   const Progress& p = summary.progress;
   if (!common.quiet) {
@@ -177,8 +179,8 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
     fmt::print(stderr, "{}: stopped with {} of {} units done: {}; run it again to continue\n",
                manifest.name, p.units_done, p.units, summary.lost_device);
   } else if (summary.stopped) {
-    throw runtime_error("{}: stopped with {} of {} units done; run it again to continue",
-                        manifest.name, p.units_done, p.units);
+    interrupts.stop(fmt::format("{}: stopped with {} of {} units done; run it again to continue",
+                                manifest.name, p.units_done, p.units));
   }
   if (const std::vector<Store::Failure> failed = failures(); !failed.empty()) {
     exit_code = 1;
@@ -192,10 +194,16 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
 void run_parts(const std::vector<SweepPart>& parts, const SweepTarget& target,
                const CommonOptions& common, int& exit_code) {
   std::vector<std::string> documents;
+  Interrupts interrupts("stopping; units that cannot end within 10 s are abandoned");
+  interrupts.set_idle(true);
   for (const SweepPart& part : parts) {
-    PartRun run = run_part(part, target, common, exit_code);
+    if (interrupts.any()) {  // while the last unit of the part before ended
+      interrupts.stop(fmt::format("{}: not started; run it again to continue", part.manifest.name));
+    }
+    PartRun run = run_part(part, target, common, interrupts, exit_code);
     if (!common.json) {
       fmt::print("{}", run.result);
+      std::fflush(stdout);  // a signal may end the program while it is idle
     } else {
       documents.push_back(std::move(run.result));
     }

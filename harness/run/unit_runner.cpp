@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <span>
@@ -83,7 +84,9 @@ std::list<ActiveUnit> UnitRunner::step() {
     starting.push_back(&unit);
   }
   if (!starting.empty()) prefill(starting);
+  const auto start = Clock::now();
   decode_step();
+  last_step_seconds_ = seconds_since(start);
   std::list<ActiveUnit> ended;
   for (auto unit = active_.begin(); unit != active_.end();) {
     const auto next = std::next(unit);
@@ -106,6 +109,27 @@ std::vector<Unit> UnitRunner::abandon() {
   for (ActiveUnit& unit : active_) out.push_back(std::move(unit.unit));
   active_.clear();
   return out;
+}
+
+void UnitRunner::abandon_after(Clock::time_point time) {
+  active_.remove_if([&](const ActiveUnit& unit) {
+    return Clock::now() + std::chrono::duration<double>(seconds_left(unit)) > time;
+  });
+}
+
+double UnitRunner::seconds_left(const ActiveUnit& unit) const {
+  if (unit.turn < 0) return std::numeric_limits<double>::infinity();
+  const std::vector<Turn>& turns = unit.unit.dialogue->turns;
+  const auto begun = static_cast<std::size_t>(unit.turn) + 1;
+  const auto limit = static_cast<std::size_t>(answer_limit(decoding_, turns[begun - 1]));
+  std::size_t steps = 0;
+  for (const Branch& b : unit.branches) {
+    if (!b.finished) steps = std::max(steps, limit - b.answer.size());
+  }
+  if (steps > 0 && decoding_.fidelity) steps += limit;  // along the given answer
+  const double turn_seconds = seconds_since(unit.began) / static_cast<double>(begun);
+  return static_cast<double>(steps) * last_step_seconds_ +
+         static_cast<double>(turns.size() - begun) * turn_seconds;
 }
 
 void UnitRunner::begin_turn(Branch& b, int turn) {
