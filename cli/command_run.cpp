@@ -164,6 +164,10 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
     interrupts.set_idle(true);
   }
   const Progress& p = summary.progress;
+  if (p.seconds > 0) {
+    store.add_run_time(manifest.name, {1, p.units_done, p.seconds, summary.worker_seconds,
+                                       summary.engine_seconds});
+  }
   if (!common.quiet) {
     fmt::print(
         stderr, "{}: {} units done in {:.1f} s, {} tokens/s, peak memory {:.0f} MiB\n",

@@ -69,12 +69,35 @@ OrderedJson status_of(const Store& store, const std::string& experiment) {
   return out;
 }
 
+/// The time of the runs of an experiment's manifest.
+OrderedJson time_of(const Store& store, const std::string& experiment) {
+  const Store::RunTime time = store.run_time(experiment);
+  return {{"runs", time.runs},
+          {"units", time.units},
+          {"seconds", time.seconds},
+          {"worker_seconds", time.worker_seconds},
+          {"engine_seconds", time.engine_seconds},
+          {"outside_seconds", time.worker_seconds - time.engine_seconds}};
+}
+
+void print_time(const OrderedJson& time) {
+  const double workers = time["worker_seconds"].get<double>(),
+               outside = time["outside_seconds"].get<double>();
+  fmt::print(
+      "  time: {} units in {} runs, {:.1f} s; of the workers {:.1f} s: {:.1f} s in the engine, "
+      "{:.1f} s ({:.1f}%) outside\n",
+      time["units"].get<std::size_t>(), time["runs"].get<std::size_t>(),
+      time["seconds"].get<double>(), workers, time["engine_seconds"].get<double>(), outside,
+      workers > 0 ? 100 * outside / workers : 0.0);
+}
+
 void print_status(const std::string& db, const std::vector<OrderedJson>& states) {
   for (const OrderedJson& s : states) {
     fmt::print("{}: {} dialogues done, {} failed, {} pending\n", s["experiment"].get<std::string>(),
                s["done"].get<std::size_t>(), s["failed_dialogues"].get<std::size_t>(),
                s["pending"].get<std::size_t>());
     for (const OrderedJson& shard : s["shards"]) fmt::print("  {}\n", describe_shard(shard));
+    if (s.contains("time")) print_time(s["time"]);
     if (s["not_imported"] > 0) {
       fmt::print("  {} dialogues without an imported prediction\n",
                  s["not_imported"].get<std::size_t>());
@@ -128,6 +151,7 @@ bool is_done(const OrderedJson& state) {
 void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
   struct Options {
     std::string db, action;
+    bool time = false;
     std::vector<std::string> experiment;
     SweepOptions sweep;
   };
@@ -145,6 +169,7 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
   command->add_option("db", o->db, "store")->required();
   command->add_option("action", o->action, "retry")->check(one_of({"retry"}));
   command->add_option("--experiment", o->experiment, "only this experiment")->expected(1);
+  command->add_flag("--time", o->time, "the time of runs, in the engine and outside");
   o->sweep.add_to(*command);
   command->callback([o, &common, &exit_code] {
     const Store store = Store::open(o->db);
@@ -153,6 +178,7 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
     std::vector<OrderedJson> states;
     for (const std::string& name : experiments) {
       states.push_back(status_of(store, name));
+      if (o->time) states.back()["time"] = time_of(store, name);
       if (!is_done(states.back())) exit_code = 1;
     }
     if (common.json) {

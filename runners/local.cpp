@@ -87,7 +87,8 @@ class LocalRun {
   RunSummary run() {
     for (std::size_t m = 0; m < plan_.experiment.models.size() && !is_stopping(); ++m) run_model(m);
     if (failure_) std::rethrow_exception(failure_);
-    return {progress_, progress_.units_done < progress_.units, lost_device_};
+    return {progress_, progress_.units_done < progress_.units, lost_device_, worker_seconds_,
+            engine_seconds_};
   }
 
  private:
@@ -119,7 +120,10 @@ class LocalRun {
 
   void work_guarded(const Shared& shared) {
     try {
+      const auto start = Clock::now();
       work(shared);
+      std::lock_guard lock(mutex_);
+      worker_seconds_ += seconds_since(start);
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (!failure_) failure_ = std::current_exception();
@@ -171,6 +175,7 @@ class LocalRun {
         std::count_if(result.records.begin(), result.records.end(),
                       [](const Record& r) { return is_failure(r.status); }));
     progress_.units_done += whole ? 1 : 0;
+    engine_seconds_ += result.engine_seconds;
     progress_.tokens += result.prefilled_tokens + result.decoded_tokens;
     progress_.seconds = seconds_since(start_);
     report_(progress_);
@@ -186,6 +191,7 @@ class LocalRun {
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;  // protects the members below, and the store
   Progress progress_;
+  double worker_seconds_ = 0, engine_seconds_ = 0;
   std::exception_ptr failure_;
   std::string lost_device_;
   std::atomic<bool> stop_{false};

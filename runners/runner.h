@@ -38,6 +38,8 @@ struct RunSummary {
   Progress progress;
   bool stopped = false;     ///< `should_stop` or a lost device ended the run early
   std::string lost_device;  ///< why a device is unusable for the rest of the process; else empty
+  /// Time of all workers together, and the part of it in the engine: prefills and decode steps.
+  double worker_seconds = 0, engine_seconds = 0;
 };
 
 /// Time that units have to end after a run is told to stop.

@@ -195,12 +195,14 @@ class ProbeRun {
     for (Follower& follower : run.followers) {
       if (!follower.full) passes.push_back(following(run, follower, passes.front()));
     }
+    const auto start = Clock::now();
     // The engine may chunk sequences differently.
     const bool whole = decodes || passes.size() > 1;
     std::vector<float> logits = whole ? engine_.forward(passes)[0] : engine_.prefill(passes)[0];
     for (Follower& follower : run.followers) {
       if (follower.full) read_in_parts(run, follower, passes.front());
     }
+    result_.engine_seconds += seconds_since(start);
     return logits;
   }
 

@@ -95,6 +95,7 @@ void UnitResult::add(UnitResult part) {
   std::move(part.scores.begin(), part.scores.end(), std::back_inserter(scores));
   prefilled_tokens += part.prefilled_tokens;
   decoded_tokens += part.decoded_tokens;
+  engine_seconds += part.engine_seconds;
   if (lost_device.empty()) lost_device = std::move(part.lost_device);
   abandoned |= part.abandoned;
 }

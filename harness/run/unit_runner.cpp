@@ -170,6 +170,7 @@ void UnitRunner::check_eager(Branch& b) const {
 }
 
 void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
+  const auto before = Clock::now();
   for (ActiveUnit* unit : starting) prefill_dense_histories(engine_, decoding_, *unit);
   const auto start = Clock::now();
   if (decoding_.isolated) {
@@ -188,6 +189,8 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
     passes.push_back(w.pass);
   }
   const std::vector<std::vector<float>> logits = engine_.prefill(passes);
+  for (ActiveUnit* unit : starting)
+    unit->result.engine_seconds += seconds_since(before) / static_cast<double>(starting.size());
   if (decoding_.isolated) {
     prefill_peak_bytes_ = engine_.memory().peak_kv_bytes();
     engine_.memory().reset_peak();
@@ -255,6 +258,7 @@ void UnitRunner::decode_step() {
       batch[i].branch->logits = std::move(logits[i]);
       batch[i].branch->decode_seconds += seconds / static_cast<double>(batch.size());
       ++batch[i].unit->result.decoded_tokens;
+      batch[i].unit->result.engine_seconds += seconds / static_cast<double>(batch.size());
     }
   }
 }
@@ -301,6 +305,7 @@ void UnitRunner::measure_fidelity(ActiveUnit& unit) {
     }
     if (!b.takes_answer_back()) b.before_answer.reset();
   }
+  const auto start = Clock::now();
   unit.result.decoded_tokens +=
       static_cast<std::int64_t>(decode_forced(engine_, forced, [&](std::size_t token) {
         std::map<std::size_t, FullPrediction> predictions;
@@ -312,6 +317,7 @@ void UnitRunner::measure_fidelity(ActiveUnit& unit) {
           m.means.add(prediction.compare(forced[m.own].logits, reference.answer[token]));
         }
       }));
+  unit.result.engine_seconds += seconds_since(start);
   for (const Measured& m : measured) {
     if (m.means.empty()) continue;  // no reference, or an empty one
     const FidelityValues values = m.means.values();

@@ -204,6 +204,17 @@ class Store {
   /// As above, for the units of a shard.
   int forget_failed(const std::string& experiment, const StoredShard& shard);
 
+  // --- times of runs (store_run_times.cpp) ----------------------------------------------------
+  /// The time of runs: by the clock, of all their workers together, and of this in the engine.
+  struct RunTime {
+    std::size_t runs = 0, units = 0;
+    double seconds = 0, worker_seconds = 0, engine_seconds = 0;
+  };
+  /// Adds the time of one run of an experiment's latest manifest.
+  void add_run_time(const std::string& experiment, const RunTime& time);
+  /// The sums over the runs of this manifest.
+  RunTime run_time(const std::string& experiment) const;
+
   // --- deleting results (store_forget.cpp) ----------------------------------------------------
   /// A cell, and an experiment of which some version of the manifest contains it (empty: none).
   /// Only key and method of the cell are set.

@@ -217,6 +217,30 @@ TEST_F(ShardedRun, MissingAndFailedUnitsAreCounted) {
   for (const Json& each : status("a.db", 0)["shards"]) EXPECT_EQ(each["done"], each["units"]);
 }
 
+TEST_F(ShardedRun, StatusShowsTheTimeOfRuns) {
+  ASSERT_EQ(run("a.db", {"--shard", "1/2", "--quiet"}).code, 0);
+  const auto time = [&] {
+    return run_program({"status", file("a.db"), "--time", "--json"}).json()[0]["time"];
+  };
+  const Json first = time();
+  EXPECT_EQ(first["runs"], 1);
+  EXPECT_GT(first["seconds"], 0);
+  EXPECT_GT(first["engine_seconds"], 0);
+  EXPECT_GT(first["outside_seconds"], 0);
+  EXPECT_DOUBLE_EQ(first["engine_seconds"].get<double>() + first["outside_seconds"].get<double>(),
+                   first["worker_seconds"]);
+  ASSERT_EQ(run("a.db", {"--quiet"}).code, 0);
+  const Json both = time();
+  EXPECT_EQ(both["runs"], 2);
+  EXPECT_EQ(both["units"], 12);
+  ASSERT_EQ(run("a.db", {"--quiet"}).code, 0);
+  EXPECT_EQ(time(), both) << "nothing ran";
+  EXPECT_NE(
+      run_program({"status", file("a.db"), "--time"}).out.find("  time: 12 units in 2 runs, "),
+      std::string::npos);
+  EXPECT_FALSE(status("a.db", 0).contains("time"));
+}
+
 TEST_F(ShardedRun, BadValuesAreRefused) {
   for (const char* value : {"", "1", "0/3", "4/3", "1/0", "-1/3", "1/3/5", "a/b", "1/ 3", "+1/3",
                             "1/1000000", "99999999999999999999/3"}) {
