@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <new>
 
+#include "cli/interrupts.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/store/provenance.h"
@@ -17,7 +18,8 @@ constexpr const char* kExamples = R"(Examples:
   turnbench report results.db --format html -o results.html
   turnbench generate --model tiny --chat --prompt question.txt --method snapkv:budget=256
   turnbench describe method loopserve
-Exit codes: 0 done, 1 something failed at run time, 2 bad usage or bad input.)";
+Exit codes: 0 done, 1 something failed at run time, 2 bad usage or bad input, 75 stopped by
+SIGTERM or SIGUSR1 with work left: run it again.)";
 
 int fail(const std::string& message, int code) {
   // Uses fputs, which does not throw if stderr is closed.
@@ -77,6 +79,8 @@ int run_cli(int argc, char** argv) {
     const bool unknown = names_unknown_command(app);
     if (asked && !unknown) return app.exit(e);  // --help, --version
     return fail(usage_error(app, e).what(), 2);
+  } catch (const Stopped& e) {
+    return fail(e.what(), kRunAgain);
   } catch (const Error& e) {
     return fail(e.what(), e.kind() == ErrorKind::kInput ? 2 : 1);
   } catch (const std::bad_alloc&) {

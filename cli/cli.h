@@ -8,7 +8,7 @@
 namespace turnbench {
 
 /// Runs the program.  Returns the exit code: 0 success, 1 failure at run time, 2 wrong usage or
-/// invalid input.
+/// invalid input, 75 stopped by SIGTERM or SIGUSR1 with work left.
 int run_cli(int argc, char** argv);
 
 // Each function adds a command to the program.  The callback of the command throws Error, or sets

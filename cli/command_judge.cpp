@@ -56,8 +56,8 @@ void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
   if (o.options.experiments.empty())
     throw input_error("{}: found no experiment, expected at least one", o.db);
   JudgeSummary summary;
+  const Interrupts interrupts;
   {
-    const Interrupts interrupts;
     ProgressLine line(common.quiet);
     summary = judge_answers(
         store, rubric, o.options, [&] { return interrupts.any(); },
@@ -73,8 +73,9 @@ void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
   }
   if (!common.quiet) print_summary(summary, rubric.metric());
   if (summary.stopped) {
-    throw runtime_error("{}: stopped with {} of {} judgements done; run it again to continue", o.db,
-                        done.done, done.judgements);
+    interrupts.stop(
+        fmt::format("{}: stopped with {} of {} judgements done; run it again to continue", o.db,
+                    done.done, done.judgements));
   }
   if (!summary.unparsed.empty() && summary.read == 0) {
     throw runtime_error("{}: none of the replies could be read as a score of the rubric {}", o.db,

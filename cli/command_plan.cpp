@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include "cli/cli.h"
 #include "cli/input_output.h"
@@ -12,6 +12,8 @@
 #include "common/file.h"
 #include "common/process_memory.h"
 #include "common/text.h"
+#include "harness/experiment/plan_lines.h"
+#include "harness/experiment/shards.h"
 #include "inference/policy/policy_checks.h"
 #include "runners/pilot.h"
 
@@ -22,7 +24,7 @@ constexpr std::size_t kStoreBytes = std::size_t{3} << 20;  // SQLite's page cach
 
 struct PlanOptions {
   std::vector<std::string> manifests;
-  std::string db;
+  std::string db, out;
   std::optional<double> power;
   bool no_measure = false;
   ManifestOptions from;
@@ -42,6 +44,10 @@ class Planning {
       check_codec_memory(method.policies(), run_.devices.front().cuda);
     Plan plan = make_plan(
         resolve_experiment(manifest, options_.from.sweep.locations(), options_.from.limit));
+    PlannedLengths lengths(plan);
+    if (const std::optional<Shard> shard = options_.from.shard()) keep_shard(plan, *shard, lengths);
+    std::vector<Unit> units = plan.units;  // with the work that the store holds
+    std::vector<ProbeUnit> probe_units = plan.probe_units;
     PlannedRun out;
     out.name = manifest.name;
     std::vector<Store::ResultCopy> reused;
@@ -52,11 +58,11 @@ class Planning {
       store.copy_results(reused);
       out.power.emplace(Results(store, manifest.name), *options_.power);
     }
+    const Work missing = options_.out.empty() ? Work() : work_of(plan);
     drop_planned_work(plan, planned_);
     std::vector<int> workers;
     for (std::size_t m = 0; m < plan.experiment.models.size(); ++m)
       workers.push_back(assign_workers(plan, m, run_).workers);
-    PlannedLengths lengths(plan);
     out.cost = estimate_cost(plan, run_.devices, lengths, workers);
     const std::size_t process = resident_bytes() + kStoreBytes;  // before any unit runs
     const Speeds speeds = speeds_for(plan, lengths, out);
@@ -65,8 +71,15 @@ class Planning {
     });
     expect_answers(plan, speeds, lengths, workers, out.cost);
     out.memory = PlannedMemory(plan, out.cost, workers, process);
+    if (options_.out.empty()) return out;
+    plan.units = std::move(units);
+    plan.probe_units = std::move(probe_units);
+    lines_ += plan_lines(plan, missing, speeds, lengths, run_.devices);
     return out;
   }
+
+  /// The units of all manifests as lines of JSON, if --out is given.
+  const std::string& lines() const { return lines_; }
 
  private:
   Speeds speeds_for(const Plan& plan, PlannedLengths& lengths, PlannedRun& out) const {
@@ -110,7 +123,8 @@ class Planning {
   RunOptions run_;
   std::optional<Store> store_;
   std::vector<TimedDialogue> stored_;
-  std::set<std::pair<std::string, std::string>> planned_;
+  Work planned_;
+  std::string lines_;
 };
 
 void check(const PlanOptions& o) {
@@ -121,6 +135,11 @@ void check(const PlanOptions& o) {
   }
   if (o.power && o.manifests.size() > 1)
     throw input_error("--power: found {} manifests, expected one", o.manifests.size());
+  o.from.shard();  // throws for an invalid value
+  if (o.out.empty()) return;
+  const std::filesystem::path folder = std::filesystem::path(o.out).parent_path();
+  if (directory_exists(o.out) || (!folder.empty() && !directory_exists(folder)))
+    throw input_error("--out: found {}, expected a file in an existing folder", printable(o.out));
 }
 
 void plan(const PlanOptions& o, const CommonOptions& common) {
@@ -138,6 +157,7 @@ void plan(const PlanOptions& o, const CommonOptions& common) {
     each.push_back(to_json(planned));
     total += planned;
   }
+  if (!o.out.empty()) write_file(o.out, planning.lines());
   if (common.json) {
     OrderedJson all = to_json(total);
     all["manifests"] = std::move(each);
@@ -158,6 +178,7 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
       "Examples:\n"
       "  turnbench plan experiments/quickstart.json\n"
       "  turnbench plan experiments/*.json --db results.db    # with a total\n"
+      "  turnbench plan experiments/quickstart.json --out plan.jsonl    # unit by unit\n"
       "  turnbench plan experiments/quickstart.json --db pilot.db --power 2    # 2 of 100 points\n"
       "The time is estimated from stored dialogues, on machines such as this one, and from a few "
       "units\n"
@@ -166,6 +187,7 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
       "time to load the model.");
   command->add_option("manifest", o->manifests, "experiment files")->required();
   command->add_option("--db", o->db, "count only what this store lacks");
+  command->add_option("--out", o->out, "file for the units as lines of JSON, with their costs");
   command->add_flag("--no-measure", o->no_measure, "do not run units to measure their time");
   command
       ->add_option(

@@ -3,17 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
 #include "cli/input_output.h"
 #include "cli/interrupts.h"
+#include "cli/shard_output.h"
 #include "cli/shared_options.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/process_memory.h"
 #include "common/text.h"
+#include "harness/experiment/shards.h"
 #include "harness/scoring/rescore.h"
 #include "harness/store/cell_names.h"
 #include "harness/store/inactive_methods.h"
@@ -48,28 +51,40 @@ std::string report_on(const Store& store, const std::string& experiment,
   return render_report(Results(store, experiment), {common.json ? "json" : "md", false});
 }
 
-/// The tables of a manifest whose results are all in a read-only store.
+/// The result of a part: the manifest's tables, unless results of other shards are missing.
+std::string result_of(const Store& store, const SweepPart& part, const CommonOptions& common) {
+  const std::string& name = part.manifest.name;
+  return part.shard && !is_complete(store, name)
+             ? shard_report(store, name, *part.shard, common.json)
+             : report_on(store, name, common);
+}
+
+/// The result of a part whose results are all in a read-only store.
 /// @throws Error (runtime) if work remains.
-std::string report_read_only(Plan plan, const std::string& db, const CommonOptions& common) {
+std::string report_read_only(Plan plan, const SweepPart& part, const std::string& db,
+                             const CommonOptions& common) {
   const Store store = Store::open(db);
   const std::string& name = plan.experiment.manifest.name;
   const std::vector<std::string> known = store.experiments();
   const bool is_planned = std::find(known.begin(), known.end(), name) != known.end() &&
                           store.manifest(name) == plan.experiment.manifest.text;
   const bool copies = !drop_stored_work(plan, store).empty();
-  if (!is_planned || copies || plan.unit_count() > 0 || !stale_cells(store, name).empty()) {
+  const bool is_recorded = !part.shard || !shard_report(store, name, *part.shard, true).empty();
+  if (!is_planned || !is_recorded || copies || plan.unit_count() > 0 ||
+      !stale_cells(store, name).empty()) {
     throw runtime_error("{}: cannot be written, and {} units of {} are left to run", db,
                         plan.unit_count(), name);
   }
   if (!common.quiet) fmt::print(stderr, "{}: nothing is left to run\n", name);
-  return report_on(store, name, common);
+  return result_of(store, part, common);
 }
 
 /// Prints the failed records, and how to run them again.  `earlier`: number before this run.
-void print_failures(const Store& store, const std::string& experiment, std::size_t earlier) {
+void print_failures(const Store& store, const std::string& experiment,
+                    const std::vector<Store::Failure>& failures, std::size_t earlier) {
   std::vector<std::string> failed;
   const std::map<std::string, std::string> names = cell_names(store, experiment);
-  for (const Store::Failure& f : store.failures(experiment)) {
+  for (const Store::Failure& f : failures) {
     failed.push_back(
         fmt::format("{}: {}, turn {}: {}", names.at(f.cell), f.dialogue, f.turn + 1, f.error));
   }
@@ -95,45 +110,66 @@ std::vector<std::string> notes_of(const Store& store, const std::string& experim
   return out;
 }
 
-struct ManifestRun {
-  std::string tables;
+struct PartRun {
+  std::string result;
   bool device_lost;
 };
 
-/// Runs the missing work of a manifest.  Its tables are JSON if `common` requests it.  Sets
-/// `exit_code` to 1 if units failed.
-ManifestRun run_manifest(const Manifest& manifest, const SweepTarget& target,
-                         const CommonOptions& common, int& exit_code) {
+/// Runs the missing work of a part.  Its result is JSON if `common` requests it.  Sets `exit_code`
+/// to 1 if units failed.
+PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonOptions& common,
+                 Interrupts& interrupts, int& exit_code) {
+  const Manifest& manifest = part.manifest;
   const SweepOptions& options = target.options;
   const RunOptions run = options.run_options();
-  Plan plan = make_plan(resolve_experiment(manifest, options.locations(), target.limit));
+  Plan plan = make_plan(resolve_experiment(manifest, options.locations(), part.limit));
   for (const ResolvedModel& model : plan.experiment.models)
     model.checkpoint.stages(run.devices.size());
   for (const Method& method : manifest.methods)
     check_codec_memory(method.policies(), run.devices.front().cuda);
+  std::optional<StoredShard> shard;
+  if (part.shard) {
+    PlannedLengths lengths(plan);
+    shard = keep_shard(plan, *part.shard, lengths);
+    shard->limit = part.limit;
+  }
   if (path_exists(target.db) && !Store::is_writable(target.db))
-    return {report_read_only(std::move(plan), target.db, common), false};
+    return {report_read_only(std::move(plan), part, target.db, common), false};
   Store store = Store::create(target.db);
   if (!common.quiet && !store.journal_note().empty())
     fmt::print(stderr, "{}\n", printable(store.journal_note()));
   store.add_experiment(stored_experiment(plan, run.devices));
+  if (shard) {
+    store.put_shard(manifest.name, *shard);
+  } else {
+    store.remove_shards(manifest.name);
+  }
   if (target.retry) {
-    const int forgotten = store.forget_failed(manifest.name);
+    const int forgotten =
+        shard ? store.forget_failed(manifest.name, *shard) : store.forget_failed(manifest.name);
     if (!common.quiet)
       fmt::print(stderr, "{}: {} failed records forgotten\n", manifest.name, forgotten);
   }
   renew_scores(store, manifest.name, options.locations());
   store.copy_results(drop_stored_work(plan, store));
-  const std::size_t failed_earlier = store.failures(manifest.name).size();
+  const auto failures = [&] {
+    return shard ? failures_of(store, manifest.name, *shard) : store.failures(manifest.name);
+  };
+  const std::size_t failed_earlier = failures().size();
   RunSummary summary;
   {
-    const Interrupts interrupts;
     ProgressLine line(common.quiet);
+    interrupts.set_idle(false);
     summary = run_plan(
         plan, store, run, [&] { return interrupts.any(); },
         [&](const Progress& p) { line.show(p); });
+    interrupts.set_idle(true);
   }
   const Progress& p = summary.progress;
+  if (p.seconds > 0) {
+    store.add_run_time(manifest.name, {1, p.units_done, p.seconds, summary.worker_seconds,
+                                       summary.engine_seconds});
+  }
   if (!common.quiet) {
     fmt::print(
         stderr, "{}: {} units done in {:.1f} s, {} tokens/s, peak memory {:.0f} MiB\n",
@@ -149,27 +185,33 @@ ManifestRun run_manifest(const Manifest& manifest, const SweepTarget& target,
     fmt::print(stderr, "{}: stopped with {} of {} units done: {}; run it again to continue\n",
                manifest.name, p.units_done, p.units, summary.lost_device);
   } else if (summary.stopped) {
-    throw runtime_error("{}: stopped with {} of {} units done; run it again to continue",
-                        manifest.name, p.units_done, p.units);
+    interrupts.stop(fmt::format("{}: stopped with {} of {} units done; run it again to continue",
+                                manifest.name, p.units_done, p.units));
   }
-  if (!store.failures(manifest.name).empty()) {
+  if (const std::vector<Store::Failure> failed = failures(); !failed.empty()) {
     exit_code = 1;
-    print_failures(store, manifest.name, failed_earlier);
+    print_failures(store, manifest.name, failed, failed_earlier);
   }
-  return {report_on(store, manifest.name, common), !summary.lost_device.empty()};
+  return {result_of(store, part, common), !summary.lost_device.empty()};
 }
 
 }  // namespace
 
-void run_manifests(const std::vector<Manifest>& manifests, const SweepTarget& target,
-                   const CommonOptions& common, int& exit_code) {
+void run_parts(const std::vector<SweepPart>& parts, const SweepTarget& target,
+               const CommonOptions& common, int& exit_code) {
   std::vector<std::string> documents;
-  for (const Manifest& manifest : manifests) {
-    ManifestRun run = run_manifest(manifest, target, common, exit_code);
+  Interrupts interrupts("stopping; units that cannot end within 10 s are abandoned");
+  interrupts.set_idle(true);
+  for (const SweepPart& part : parts) {
+    if (interrupts.any()) {  // while the last unit of the part before ended
+      interrupts.stop(fmt::format("{}: not started; run it again to continue", part.manifest.name));
+    }
+    PartRun run = run_part(part, target, common, interrupts, exit_code);
     if (!common.json) {
-      fmt::print("{}", run.tables);
+      fmt::print("{}", run.result);
+      std::fflush(stdout);  // a signal may end the program while it is idle
     } else {
-      documents.push_back(std::move(run.tables));
+      documents.push_back(std::move(run.result));
     }
     if (run.device_lost) break;
   }
@@ -188,14 +230,19 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
       app.add_subcommand("run", "Run what the store lacks of a manifest, and print its tables");
   command->footer(
       "Examples:\n  turnbench run experiments/quickstart.json --db results.db\n"
-      "  turnbench run experiments/sablock/table2.json --smoke --db smoke.db");
+      "  turnbench run experiments/sablock/table2.json --smoke --db smoke.db\n"
+      "  turnbench run experiments/quickstart.json --shard 1/3 --db first.db    # one of three "
+      "parts");
   command->add_option("manifest", o->manifests, "experiment files")->required();
   command->add_option("--db", o->db, "store (SQLite), created if missing")->required();
   command->add_flag("--retry", o->retry, "run failed records again, too");
   o->from.add_to(*command);
   command->callback([o, &common, &exit_code] {
-    run_manifests(o->from.load(o->manifests), {o->db, o->from.sweep, o->from.limit, o->retry},
-                  common, exit_code);
+    const std::optional<Shard> shard = o->from.shard();
+    std::vector<SweepPart> parts;
+    for (Manifest& manifest : o->from.load(o->manifests))
+      parts.push_back({std::move(manifest), o->from.limit, shard});
+    run_parts(parts, {o->db, o->from.sweep, o->retry}, common, exit_code);
   });
 }
 

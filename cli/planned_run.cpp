@@ -140,8 +140,8 @@ PlannedRun& PlannedRun::operator+=(const PlannedRun& next) {
   name += (name.empty() ? "" : ", ") + next.name;
   cost.cells += next.cost.cells;
   cost.units += next.cost.units;
-  cost.cell_dialogues += next.cost.cell_dialogues;
   cost.shared_prefills += next.cost.shared_prefills;
+  cost.unshared_prefills += next.cost.unshared_prefills;
   cost.prompt_tokens += next.cost.prompt_tokens;
   cost.unshared_prompt_tokens += next.cost.unshared_prompt_tokens;
   cost.max_new_tokens += next.cost.max_new_tokens;
@@ -164,7 +164,7 @@ OrderedJson to_json(const PlannedRun& run) {
                      {"cells", c.cells},
                      {"units", c.units},
                      {"shared_prefills", c.shared_prefills},
-                     {"unshared_prefills", c.cell_dialogues},
+                     {"unshared_prefills", c.unshared_prefills},
                      {"prompt_tokens", c.prompt_tokens},
                      {"unshared_prompt_tokens", c.unshared_prompt_tokens},
                      {"max_new_tokens", c.max_new_tokens},
@@ -191,7 +191,7 @@ void print(const PlannedRun& run) {
       "  prompt tokens    {} computed, instead of {}\n  answer tokens    at most {}\n"
       "  longest prompt   {} tokens\n  prefill          {:.2f} TFLOP, about {:.0f} s at 100 "
       "GFLOP/s\n  time             about {}\n",
-      run.name, c.cells, c.units, c.shared_prefills, c.cell_dialogues, c.prompt_tokens,
+      run.name, c.cells, c.units, c.shared_prefills, c.unshared_prefills, c.prompt_tokens,
       c.unshared_prompt_tokens, c.max_new_tokens, c.longest_prompt, c.flops / 1e12, c.flops / 1e11,
       duration(run.time.seconds));
   if (const std::string basis = basis_of(run); !basis.empty()) fmt::print("    {}\n", basis);

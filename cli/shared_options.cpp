@@ -16,6 +16,7 @@ namespace turnbench {
 namespace {
 
 constexpr std::int64_t kMaxMemoryLimit = std::int64_t{1} << 30;  // MiB
+constexpr std::int64_t kMaxShards = 100'000;
 constexpr const char* kDeviceHelp =
     "auto (the CPU), cpu, cuda[:N]; cuda:N,M,...: the layers divided among these GPUs";
 
@@ -151,9 +152,23 @@ RunOptions SweepOptions::run_options() const {
   return {workers, threads, parse_devices(device, "--device"), memory_limit_mib << 20};
 }
 
+Shard parse_shard(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  if (slash != std::string::npos) {
+    const auto index = parse_number<std::int64_t>(text.substr(0, slash)),
+               count = parse_number<std::int64_t>(text.substr(slash + 1));
+    if (index && count && 1 <= *index && *index <= *count && *count <= kMaxShards)
+      return {static_cast<int>(*index), static_cast<int>(*count)};
+  }
+  throw input_error("--shard: found \"{}\", expected I/N with 1 <= I <= N <= {}",
+                    printable(shorten(text, 40)), kMaxShards);
+}
+
 void ManifestOptions::add_to(CLI::App& command) {
   command.add_option("--limit", limit, "dialogues per dataset; 0: all")
       ->transform(whole_number(0, 1'000'000'000));
+  command.add_option("--shard", shard_text,
+                     "I/N: only the units of part I of N, which every machine divides equally");
   sweep.add_to(command);
   command
       .add_flag("--smoke", smoke,
@@ -170,6 +185,10 @@ std::vector<Manifest> ManifestOptions::load(const std::vector<std::string>& path
     for (Manifest& manifest : out) manifest = smoke_manifest(manifest, sweep.locations());
   }
   return out;
+}
+
+std::optional<Shard> ManifestOptions::shard() const {
+  return shard_text ? std::optional(parse_shard(*shard_text)) : std::nullopt;
 }
 
 std::vector<std::string> select_experiments(const Store& store,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -82,15 +83,22 @@ struct SweepOptions {
   RunOptions run_options() const;
 };
 
-/// --limit, --smoke and SweepOptions: settings of a manifest's run.
+/// Parses --shard I/N.
+/// @throws Error (input) unless 1 <= I <= N.
+Shard parse_shard(const std::string& text);
+
+/// --limit, --shard, --smoke and SweepOptions: settings of a manifest's run.
 struct ManifestOptions {
   std::size_t limit = 0;  ///< dialogues of each dataset; 0: all
+  std::optional<std::string> shard_text;
   bool smoke = false;
   SweepOptions sweep;
   void add_to(CLI::App& command);
   /// Loads manifests; with --smoke, returns their smoke runs.
   /// @throws Error (input) as SweepOptions::check_names.
   std::vector<Manifest> load(const std::vector<std::string>& paths) const;
+  /// The shard of --shard; nullopt for all units.
+  std::optional<Shard> shard() const;
 };
 
 /// The named experiments, or all if none is named.

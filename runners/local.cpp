@@ -85,9 +85,10 @@ class LocalRun {
   }
 
   RunSummary run() {
-    for (std::size_t m = 0; m < plan_.experiment.models.size() && !stop_; ++m) run_model(m);
+    for (std::size_t m = 0; m < plan_.experiment.models.size() && !is_stopping(); ++m) run_model(m);
     if (failure_) std::rethrow_exception(failure_);
-    return {progress_, progress_.units_done < progress_.units, lost_device_};
+    return {progress_, progress_.units_done < progress_.units, lost_device_, worker_seconds_,
+            engine_seconds_};
   }
 
  private:
@@ -119,7 +120,10 @@ class LocalRun {
 
   void work_guarded(const Shared& shared) {
     try {
+      const auto start = Clock::now();
       work(shared);
+      std::lock_guard lock(mutex_);
+      worker_seconds_ += seconds_since(start);
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (!failure_) failure_ = std::current_exception();
@@ -132,9 +136,10 @@ class LocalRun {
     WorkerEngine worker(model, resolved, decoding, options_, threads);
     Engine& engine = worker.engine;
     bool warm = !decoding.isolated;
+    const StopTime stop = [this] { return stop_time(); };
     const auto next = [&] {
-      std::optional<Unit> unit = stop_ ? std::nullopt : shared.queue.take();
-      if (unit && !warm) run_units(engine, shared.renderer, shared.decoding, {*unit});
+      std::optional<Unit> unit = is_stopping() ? std::nullopt : shared.queue.take();
+      if (unit && !warm) run_units(engine, shared.renderer, shared.decoding, {*unit}, stop);
       warm |= unit.has_value();
       return unit;
     };
@@ -143,13 +148,23 @@ class LocalRun {
       scores.insert(scores.end(), result.scores.begin(), result.scores.end());
       add(result, scores, unit.last_part);
     };
-    run_units(engine, renderer, decoding, next, done);
-    while (!stop_) {
+    run_units(engine, renderer, decoding, next, done, stop);
+    while (!is_stopping()) {
       const ProbeUnit* unit = queue.take_probes();
       if (unit == nullptr) return;
-      const UnitResult result = run_probes(engine, renderer, decoding, *unit);
-      add(result, result.scores, true);
+      const UnitResult result = run_probes(engine, renderer, decoding, *unit, stop);
+      if (!result.abandoned) add(result, result.scores, true);
     }
+  }
+
+  bool is_stopping() { return stop_ || stop_time(); }
+
+  /// The same for all workers.
+  std::optional<Clock::time_point> stop_time() {
+    if (!should_stop_()) return std::nullopt;
+    std::lock_guard lock(stop_mutex_);
+    if (!stop_time_) stop_time_ = Clock::now() + kTimeToEnd;
+    return stop_time_;
   }
 
   /// Stores the results of a unit; `whole`: no part of it remains to be run.
@@ -160,11 +175,12 @@ class LocalRun {
         std::count_if(result.records.begin(), result.records.end(),
                       [](const Record& r) { return is_failure(r.status); }));
     progress_.units_done += whole ? 1 : 0;
+    engine_seconds_ += result.engine_seconds;
     progress_.tokens += result.prefilled_tokens + result.decoded_tokens;
     progress_.seconds = seconds_since(start_);
     report_(progress_);
     if (!result.lost_device.empty()) lost_device_ = result.lost_device;
-    if (!lost_device_.empty() || should_stop_()) stop_ = true;
+    if (!lost_device_.empty()) stop_ = true;
   }
 
   const Plan& plan_;
@@ -175,9 +191,12 @@ class LocalRun {
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;  // protects the members below, and the store
   Progress progress_;
+  double worker_seconds_ = 0, engine_seconds_ = 0;
   std::exception_ptr failure_;
   std::string lost_device_;
   std::atomic<bool> stop_{false};
+  std::mutex stop_mutex_;
+  std::optional<Clock::time_point> stop_time_;
 };
 
 }  // namespace

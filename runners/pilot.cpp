@@ -1,14 +1,14 @@
 #include "runners/pilot.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "common/clock.h"
 #include "common/thread_pool.h"
-#include "harness/experiment/plan_cost.h"
+#include "harness/experiment/plan_prefills.h"
 #include "runners/worker_engine.h"
 
 namespace turnbench {
@@ -85,14 +85,19 @@ class PilotRun {
   /// Operations of the first `turns` turns of a unit.
   double flops_of(const Unit& unit, std::size_t turns) const {
     const ModelConfig& config = resolved_.checkpoint.config;
-    const PromptLengths& lengths = lengths_.of(model_, *unit.dialogue);
-    std::set<std::string> prefills;
-    for (const UnitCell& cell : unit.cells) prefills.insert(cell.method->prefill_key());
+    Dialogue beginning = *unit.dialogue;
+    beginning.turns.resize(turns);
+    Unit part = unit;
+    part.dialogue = &beginning;
+    PromptLengths lengths = lengths_.of(model_, *unit.dialogue);
+    lengths.prompts.resize(turns);
+    double out = 0;
+    for (const PlannedPrefill& prefill :
+         planned_prefills(part, lengths, decoding_.isolated, decoding_.fidelity))
+      out += prefill.flops(config);
     std::int64_t tokens = 0;
-    for (std::size_t t = 0; t < turns; ++t)
-      tokens += answer_limit(decoding_, unit.dialogue->turns[t]);
-    return static_cast<double>(prefills.size()) *
-               prefill_flops(config, lengths.prompts[turns - 1]) +
+    for (const Turn& turn : beginning.turns) tokens += answer_limit(decoding_, turn);
+    return out +
            static_cast<double>(tokens * std::ssize(unit.cells)) * config.linear_flops_per_token();
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -37,11 +38,18 @@ struct RunSummary {
   Progress progress;
   bool stopped = false;     ///< `should_stop` or a lost device ended the run early
   std::string lost_device;  ///< why a device is unusable for the rest of the process; else empty
+  /// Time of all workers together, and the part of it in the engine: prefills and decode steps.
+  double worker_seconds = 0, engine_seconds = 0;
 };
 
+/// Time that units have to end after a run is told to stop.
+constexpr std::chrono::seconds kTimeToEnd{10};
+
 /// Runs a plan's units in this process.  Each worker has its own engine; the weights are shared.
-/// The records of a unit are stored in one transaction as soon as it ends.  After each unit, calls
-/// `report` and polls `should_stop`; if it returns true, units that have begun are still finished.
+/// The records of a unit are stored in one transaction as soon as it ends; then calls `report`.
+/// Polls `should_stop` at each decode step, from all workers.  If it returns true, no unit starts,
+/// and units that are not expected to end within kTimeToEnd are abandoned: nothing of them is
+/// stored.
 RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
                     const std::function<bool()>& should_stop,
                     const std::function<void(const Progress&)>& report);

@@ -1,15 +1,29 @@
 #include "harness/experiment/plan.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "common/file.h"
+#include "common/text.h"
+#include "datasets/dialogue_io.h"
 #include "harness/experiment/protocol.h"
 
 namespace turnbench {
 namespace {
 
 using Dialogues = std::vector<const Dialogue*>;
+
+/// The key of a unit.  `contents`: hashes of its dialogues.
+template <typename AnyCell>
+std::string key_of(const std::vector<AnyCell>& cells, std::vector<std::string> contents) {
+  std::vector<std::string> keys;
+  for (const AnyCell& cell : cells) keys.push_back(cell.key);
+  std::sort(keys.begin(), keys.end());
+  std::sort(contents.begin(), contents.end());
+  return hash_text(join(keys, "\n") + "\n\n" + join(contents, "\n"));
+}
 
 /// Adds the cells and units of a plan, dataset by dataset.
 class Planner {
@@ -22,14 +36,23 @@ class Planner {
     for (Position position : resolved.positions) {
       cell.position = name_of(position);
       Dialogues dialogues;
-      for (const Dialogue& dialogue : resolved.dialogues)
+      for (const Dialogue& dialogue : resolved.dialogues) {
         dialogues.push_back(&plan_.dialogues.emplace_back(with_questions_at(dialogue, position)));
+        contents_[dialogues.back()] = content_of(dialogue);
+      }
       add_units(model, dataset, cell, dialogues);
       add_probe_units(model, dataset, cell, dialogues);
     }
   }
 
  private:
+  /// The hash of a dialogue of a dataset, which many units refer to.
+  const std::string& content_of(const Dialogue& dialogue) {
+    const auto [known, is_new] = contents_.try_emplace(&dialogue);
+    if (is_new) known->second = hash_text(to_json_line(dialogue));
+    return known->second;
+  }
+
   /// The common fields of the cells of a model and a dataset.
   Cell cell_of(const ResolvedModel& model, const ResolvedDataset& dataset) const {
     Cell cell;
@@ -67,8 +90,10 @@ class Planner {
       }
     }
     if (cells.empty()) return;
-    for (const Dialogue* dialogue : dialogues)
+    for (const Dialogue* dialogue : dialogues) {
       plan_.units.push_back({dialogue, cells, model, dataset});
+      plan_.units.back().key = key_of(cells, {contents_.at(dialogue)});
+    }
   }
 
   /// Probes that look at single dialogues share one unit per dialogue; probes that compare
@@ -95,16 +120,24 @@ class Planner {
       }
       if (!single.empty()) {
         for (const Dialogue* dialogue : dialogues)
-          plan_.probe_units.push_back({{dialogue}, single, answers, model, dataset});
+          add_probe_unit({{dialogue}, single, answers, model, dataset});
       }
-      if (!comparing.empty())
-        plan_.probe_units.push_back({dialogues, comparing, answers, model, dataset});
+      if (!comparing.empty()) add_probe_unit({dialogues, comparing, answers, model, dataset});
     }
+  }
+
+  void add_probe_unit(ProbeUnit unit) {
+    std::vector<std::string> contents;
+    for (const Dialogue* dialogue : unit.dialogues) contents.push_back(contents_.at(dialogue));
+    unit.key = key_of(unit.cells, std::move(contents));
+    plan_.probe_units.push_back(std::move(unit));
   }
 
   Plan& plan_;
   const Manifest& manifest_;
   std::set<std::string> planned_;  // keys of cells
+  // Hashes of dialogues, at any position: the position is part of the cells' keys.
+  std::map<const Dialogue*, std::string> contents_;
 };
 
 }  // namespace

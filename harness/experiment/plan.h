@@ -15,7 +15,9 @@
 
 namespace turnbench {
 
-/// The work of an experiment: its cells, and the units in which cells share computation.
+/// The work of an experiment: its cells, and the units in which cells share computation.  The key
+/// of a unit is a hash of the content of its dialogues and of the keys of its cells, also of those
+/// that are dropped later: it depends neither on the order of the units nor on stored results.
 struct Plan {
   Plan() = default;
   Plan(Plan&&) = default;  // a copy's units would refer to the original's methods and dialogues
@@ -42,9 +44,13 @@ Plan make_plan(Experiment experiment);
 /// nothing.  Returns the results to copy with `Store::copy_results`.
 std::vector<Store::ResultCopy> drop_stored_work(Plan& plan, const Store& store);
 
-/// Drops the (cell, dialogue) pairs that are in `planned`, and adds the remaining ones to it, so
-/// that work common to several manifests runs once.
-void drop_planned_work(Plan& plan, std::set<std::pair<std::string, std::string>>& planned);
+/// (cell, dialogue) pairs.
+using Work = std::set<std::pair<std::string, std::string>>;
+Work work_of(const Plan& plan);
+
+/// Drops the work that is in `planned`, and adds the rest to it, so that work common to several
+/// manifests runs once.
+void drop_planned_work(Plan& plan, Work& planned);
 
 /// The data that the store needs before the first record: experiment, cells, dialogues and
 /// environment.

@@ -1,83 +1,85 @@
 #include "harness/experiment/plan_cost.h"
 
 #include <algorithm>
-#include <set>
+#include <iterator>
 
-#include "harness/run/sharing.h"
+#include "harness/experiment/plan_prefills.h"
 
 namespace turnbench {
 namespace {
 
-/// Adds the cost of `times` prefills.
-void add_prefill(PlanCost& out, const ModelConfig& c, std::int64_t prompt, std::int64_t times) {
-  out.prompt_tokens += prompt * times;
-  out.flops += static_cast<double>(times) * prefill_flops(c, prompt);
+/// Numbers of a unit's prefills.
+struct Prefills {
+  std::size_t from_first_token = 0;
+  std::int64_t tokens = 0;
+};
+Prefills count(const std::vector<PlannedPrefill>& prefills) {
+  Prefills out;
+  for (const PlannedPrefill& prefill : prefills) {
+    out.from_first_token += prefill.begin == 0;
+    out.tokens += prefill.tokens();
+  }
+  return out;
 }
 
 /// If fidelity is measured, every cell and full attention also decode a given answer.
-void add_cost(PlanCost& out, const ModelConfig& model, const Unit& unit,
-              const PromptLengths& lengths, bool fidelity) {
-  const std::int64_t prompt = lengths.prompts.back();
-  std::set<std::string> prefills;
-  if (fidelity) prefills.insert(kDensePrefill);
-  std::int64_t answers = 0;
+void add_cost(PlanCost& out, const Plan& plan, const Unit& unit, const PromptLengths& lengths) {
+  const ModelConfig& config = plan.experiment.models[unit.model].checkpoint.config;
+  const Manifest& manifest = plan.experiment.manifest;
+  const auto prefills_of = [&](const Unit& part) {
+    return planned_prefills(part, lengths, manifest.isolated, manifest.fidelity);
+  };
+  const std::vector<PlannedPrefill> prefills = prefills_of(unit);
+  const Prefills shared = count(prefills);
+  out.shared_prefills += shared.from_first_token;
+  out.prompt_tokens += shared.tokens;
+  for (const PlannedPrefill& prefill : prefills) out.flops += prefill.flops(config);
+  for (const Unit& part : unit.split()) {
+    const Prefills unshared = count(prefills_of(part));
+    out.unshared_prefills += unshared.from_first_token;
+    out.unshared_prompt_tokens += unshared.tokens;
+  }
   for (const UnitCell& cell : unit.cells) {
     const bool dense = cell.history == History::kDense;
-    prefills.insert(dense ? kDensePrefill : cell.method->prefill_key());
-    answers += dense ? lengths.answers.back() : lengths.total_answer_tokens();
+    out.max_new_tokens += dense ? lengths.answers.back() : lengths.total_answer_tokens();
   }
-  const auto cells = static_cast<std::int64_t>(unit.cells.size()),
-             shared = static_cast<std::int64_t>(prefills.size());
-  out.cell_dialogues += unit.cells.size();
-  out.shared_prefills += prefills.size();
-  out.unshared_prompt_tokens += prompt * cells;
-  out.max_new_tokens += answers + (fidelity ? lengths.total_answer_tokens() * (cells + 1) : 0);
-  out.longest_prompt = std::max(out.longest_prompt, prompt);
-  add_prefill(out, model, prompt, shared);
+  if (manifest.fidelity)
+    out.max_new_tokens += lengths.total_answer_tokens() * (std::ssize(unit.cells) + 1);
+  out.longest_prompt = std::max(out.longest_prompt, lengths.prompts.back());
 }
 
-/// Full attention, and each method that probes name, prefill every turn from its first token in one
-/// pass; probes of the text alone need no prefill.
-void add_cost(PlanCost& out, const ModelConfig& model, const ProbeUnit& unit,
-              PlannedLengths& planned) {
-  const ProbeInfo::Input input = required_input(unit.cells);
+/// Probes prefill every turn from its first token in one pass.
+void add_cost(PlanCost& out, const Plan& plan, const ProbeUnit& unit, PlannedLengths& planned) {
+  const ModelConfig& config = plan.experiment.models[unit.model].checkpoint.config;
   for (const Dialogue* dialogue : unit.dialogues) {
     const PromptLengths& lengths = planned.of(unit.model, *dialogue);
     const bool own = unit.answers == Answers::kOwn && dialogue->turns.size() > 1;
-    out.cell_dialogues += unit.cells.size();
-    if (input == ProbeInfo::Input::kText && !own) continue;
-    std::ptrdiff_t prefills = 1;
-    for (const auto& [canonical, method] : methods_beside(unit.cells))
-      prefills += divides_prompts(*method) ? 2 : 1;
-    out.shared_prefills += static_cast<std::size_t>(prefills);
-    if (input == ProbeInfo::Input::kAnswer || own)
-      out.max_new_tokens += lengths.total_answer_tokens() * prefills;
-    for (std::int64_t prompt : lengths.prompts) {
-      add_prefill(out, model, prompt, prefills);
-      out.unshared_prompt_tokens += prompt * static_cast<std::int64_t>(unit.cells.size());
-      out.longest_prompt = std::max(out.longest_prompt, prompt);
+    const std::int64_t shared = probe_prefills(unit.cells, own);
+    std::int64_t unshared = 0;
+    for (const ProbeCell& cell : unit.cells) unshared += probe_prefills({cell}, own);
+    if (required_input(unit.cells) == ProbeInfo::Input::kAnswer || own)
+      out.max_new_tokens += lengths.total_answer_tokens() * shared;
+    for (const std::int64_t prompt : lengths.prompts) {
+      out.shared_prefills += static_cast<std::size_t>(shared);
+      out.unshared_prefills += static_cast<std::size_t>(unshared);
+      out.prompt_tokens += prompt * shared;
+      out.unshared_prompt_tokens += prompt * unshared;
+      out.flops += static_cast<double>(shared) * prefill_flops(config, prompt);
+      if (shared > 0) out.longest_prompt = std::max(out.longest_prompt, prompt);
     }
   }
 }
 
 }  // namespace
 
-double prefill_flops(const ModelConfig& c, std::int64_t prompt) {
-  const double n = static_cast<double>(prompt);
-  return c.linear_flops_per_token() * n + 2.0 * c.layers * c.heads * c.head_dim * n * n;
-}
-
 PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices, PlannedLengths& lengths,
                        std::span<const int> workers) {
   PlanCost out;
   out.cells = plan.cells.size();
   out.units = plan.unit_count();
-  for (const Unit& unit : plan.units) {
-    add_cost(out, plan.experiment.models[unit.model].checkpoint.config, unit,
-             lengths.of(unit.model, *unit.dialogue), plan.experiment.manifest.fidelity.has_value());
-  }
-  for (const ProbeUnit& unit : plan.probe_units)
-    add_cost(out, plan.experiment.models[unit.model].checkpoint.config, unit, lengths);
+  for (const Unit& unit : plan.units)
+    add_cost(out, plan, unit, lengths.of(unit.model, *unit.dialogue));
+  for (const ProbeUnit& unit : plan.probe_units) add_cost(out, plan, unit, lengths);
   for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
     const ResolvedModel& model = plan.experiment.models[m];
     model.checkpoint.stages(devices.size());  // rejects too many stages

@@ -17,10 +17,12 @@ struct PlanCost {
     std::size_t weights = 0;
     WorkerBytes worker;
   };
-  std::size_t cells = 0, units = 0, cell_dialogues = 0, shared_prefills = 0;
-  std::int64_t prompt_tokens = 0;           ///< over all units, each computed once
-  std::int64_t unshared_prompt_tokens = 0;  ///< without sharing of prefills
-  std::int64_t max_new_tokens = 0;          ///< if all answers reach their maximum length
+  std::size_t cells = 0, units = 0;
+  /// Prefills that start at the first token of a prompt, over all turns: as the cells of a unit
+  /// share them, and if each cell ran alone.
+  std::size_t shared_prefills = 0, unshared_prefills = 0;
+  std::int64_t prompt_tokens = 0, unshared_prompt_tokens = 0;  ///< computed by all prefills
+  std::int64_t max_new_tokens = 0;  ///< if all answers reach their maximum length
   std::int64_t longest_prompt = 0;
   double flops = 0;
   std::vector<Memory> memory;  ///< for each model; models run one after another
@@ -29,8 +31,5 @@ struct PlanCost {
 /// the answers to count.
 PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices, PlannedLengths& lengths,
                        std::span<const int> workers = {});
-
-/// Operations of a dense prefill of `prompt` tokens, without the output head.
-double prefill_flops(const ModelConfig& config, std::int64_t prompt);
 
 }  // namespace turnbench

@@ -291,6 +291,14 @@ class LargestBatch {
   BatchBytes agreeing_, at_most_;  // if answers agree, and if they differ
 };
 
+LargestBatch no_batch(const Plan& plan, std::size_t model, std::span<const Device> devices,
+                      PlannedLengths& lengths) {
+  return {plan.experiment.models[model], devices, plan.experiment.manifest.fidelity,
+          [&lengths, model](const Dialogue& dialogue) -> const PromptLengths& {
+            return lengths.of(model, dialogue);
+          }};
+}
+
 /// The first of `units`, at most `most`, that run at the same time.
 std::span<const Unit* const> concurrent(std::span<const Unit* const> units, std::size_t most) {
   std::size_t count = 0;
@@ -326,10 +334,7 @@ PlannedTurn plan_turn(const Unit& unit, std::size_t turn, HistoryAnswers answers
 
 WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const Device> devices,
                          PlannedLengths& lengths, int workers) {
-  LargestBatch largest(plan.experiment.models[model], devices, plan.experiment.manifest.fidelity,
-                       [&](const Dialogue& dialogue) -> const PromptLengths& {
-                         return lengths.of(model, dialogue);
-                       });
+  LargestBatch largest = no_batch(plan, model, devices, lengths);
   const std::vector<const Unit*> units = plan.units_of(model);
   // If there are few units, they are distributed among the workers.
   const auto shares = static_cast<std::size_t>(std::max(1, workers));
@@ -342,6 +347,25 @@ WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const De
     }
   }
   for (const ProbeUnit* unit : plan.probe_units_of(model)) largest.consider_probes(*unit);
+  return largest.bytes();
+}
+
+WorkerBytes unit_bytes(const Plan& plan, const Unit& unit, std::span<const Device> devices,
+                       PlannedLengths& lengths) {
+  LargestBatch largest = no_batch(plan, unit.model, devices, lengths);
+  const Unit* alone = &unit;
+  if (plan.experiment.manifest.isolated) {
+    largest.consider_isolated(unit);
+  } else {
+    largest.consider_together({&alone, 1});
+  }
+  return largest.bytes();
+}
+
+WorkerBytes unit_bytes(const Plan& plan, const ProbeUnit& unit, std::span<const Device> devices,
+                       PlannedLengths& lengths) {
+  LargestBatch largest = no_batch(plan, unit.model, devices, lengths);
+  largest.consider_probes(unit);
   return largest.bytes();
 }
 

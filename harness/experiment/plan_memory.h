@@ -40,5 +40,10 @@ struct WorkerBytes {
 };
 WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const Device> devices,
                          PlannedLengths& lengths, int workers = 1);
+/// The same for a worker that runs only this unit.
+WorkerBytes unit_bytes(const Plan& plan, const Unit& unit, std::span<const Device> devices,
+                       PlannedLengths& lengths);
+WorkerBytes unit_bytes(const Plan& plan, const ProbeUnit& unit, std::span<const Device> devices,
+                       PlannedLengths& lengths);
 
 }  // namespace turnbench

@@ -116,18 +116,24 @@ std::vector<Store::ResultCopy> drop_stored_work(Plan& plan, const Store& store) 
   return std::move(held.copies);
 }
 
-void drop_planned_work(Plan& plan, std::set<std::pair<std::string, std::string>>& planned) {
-  drop_work(plan, [&](const std::string& cell, const Dialogue& dialogue) {
-    return planned.contains({cell, dialogue.id});
-  });
+Work work_of(const Plan& plan) {
+  Work out;
   for (const Unit& unit : plan.units) {
-    for (const UnitCell& cell : unit.cells) planned.emplace(cell.key, unit.dialogue->id);
+    for (const UnitCell& cell : unit.cells) out.emplace(cell.key, unit.dialogue->id);
   }
   for (const ProbeUnit& unit : plan.probe_units) {
     for (const ProbeCell& cell : unit.cells) {
-      for (const Dialogue* dialogue : unit.dialogues) planned.emplace(cell.key, dialogue->id);
+      for (const Dialogue* dialogue : unit.dialogues) out.emplace(cell.key, dialogue->id);
     }
   }
+  return out;
+}
+
+void drop_planned_work(Plan& plan, Work& planned) {
+  drop_work(plan, [&](const std::string& cell, const Dialogue& dialogue) {
+    return planned.contains({cell, dialogue.id});
+  });
+  planned.merge(work_of(plan));
 }
 
 }  // namespace turnbench

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "harness/experiment/plan_cost.h"
+#include "harness/experiment/plan_prefills.h"
 
 namespace turnbench {
 namespace {
@@ -19,6 +19,7 @@ struct TimedWork {
   double step_bytes = 0;    ///< bytes read per token: its share of a step of all cells
 };
 
+/// Estimates the times of a plan's units one by one.
 class TimeEstimate {
  public:
   TimeEstimate(const Plan& plan, const Speeds& speeds, PlannedLengths& lengths,
@@ -27,31 +28,31 @@ class TimeEstimate {
     for (const Cell& cell : plan.cells) cells_[cell.key] = &cell;
   }
 
-  void add(const Unit& unit) {
-    const ModelConfig& config = plan_.experiment.models[unit.model].checkpoint.config;
+  PlannedTime of(const Unit& unit) {
     const PromptLengths& lengths = lengths_.of(unit.model, *unit.dialogue);
-    const std::int64_t prompt = lengths.prompts.back();
-    std::map<std::string, std::size_t> sharing;  // number of cells by prefill key
-    for (const UnitCell& cell : unit.cells) ++sharing[cell.method->prefill_key()];
-    for (const UnitCell& cell : unit.cells) {
-      const Cell& planned = *cells_.at(cell.key);
-      const MethodSpeed* speed = speed_of(planned);
+    const std::vector<double> flops = flops_by_cell(unit, lengths);
+    PlannedTime out;
+    for (std::size_t i = 0; i < unit.cells.size(); ++i) {
+      const UnitCell& cell = unit.cells[i];
+      const MethodSpeed* speed = speed_of(*cells_.at(cell.key), out);
       TimedWork work;
-      work.prefill_flops = prefill_flops(config, prompt);
-      work.shared_flops =
-          work.prefill_flops / static_cast<double>(sharing[cell.method->prefill_key()]);
+      work.prefill_flops = prefill_flops(config_of(unit.model), lengths.prompts.back());
+      work.shared_flops = flops[i];
       const bool dense = cell.history == History::kDense;
       const std::size_t first = dense ? lengths.answers.size() - 1 : 0;
       for (std::size_t t = first; t < lengths.answers.size(); ++t)
         work.tokens += expected_answer(speed, lengths.answers[t]);
       if (plan_.experiment.manifest.fidelity) work.tokens *= 2;
-      work.step_bytes = step_bytes(unit.model, prompt) / static_cast<double>(unit.cells.size());
-      add(work, speed);
+      work.step_bytes =
+          step_bytes(unit.model, lengths.prompts.back()) / static_cast<double>(unit.cells.size());
+      out.seconds += seconds(work, speed);
     }
+    return out;
   }
 
-  void add(const ProbeUnit& unit) {
-    const ModelConfig& config = plan_.experiment.models[unit.model].checkpoint.config;
+  PlannedTime of(const ProbeUnit& unit) {
+    const ModelConfig& config = config_of(unit.model);
+    PlannedTime out;
     for (const Dialogue* dialogue : unit.dialogues) {
       const PromptLengths& lengths = lengths_.of(unit.model, *dialogue);
       for (const ProbeCell& cell : unit.cells) {
@@ -60,19 +61,38 @@ class TimeEstimate {
         for (const std::int64_t prompt : lengths.prompts)
           work.shared_flops += prefill_flops(config, prompt);
         work.shared_flops /= static_cast<double>(unit.cells.size());
-        add(work, speed_of(*cells_.at(cell.key)));
+        out.seconds += seconds(work, speed_of(*cells_.at(cell.key), out));
       }
     }
+    return out;
   }
 
-  const PlannedTime& time() const { return out_; }
-
  private:
-  /// Times of the cell's method; else of the model's other methods, which `out_` then counts.
-  const MethodSpeed* speed_of(const Cell& cell) {
+  const ModelConfig& config_of(std::size_t model) const {
+    return plan_.experiment.models[model].checkpoint.config;
+  }
+
+  /// Each cell's share of the operations of the prefills that it uses.  All cells share those that
+  /// only the reference of fidelity uses.
+  std::vector<double> flops_by_cell(const Unit& unit, const PromptLengths& lengths) const {
+    const Manifest& manifest = plan_.experiment.manifest;
+    std::vector<double> out(unit.cells.size(), 0.0);
+    for (const PlannedPrefill& prefill :
+         planned_prefills(unit, lengths, manifest.isolated, manifest.fidelity)) {
+      const double flops = prefill.flops(config_of(unit.model));
+      for (const std::size_t cell : prefill.cells)
+        out[cell] += flops / static_cast<double>(prefill.cells.size());
+      if (!prefill.cells.empty()) continue;
+      for (double& of_cell : out) of_cell += flops / static_cast<double>(out.size());
+    }
+    return out;
+  }
+
+  /// Times of the cell's method; else of the model's other methods.  `out` counts which it is.
+  const MethodSpeed* speed_of(const Cell& cell, PlannedTime& out) const {
     const MethodSpeed* own = speeds_.of(cell.model_hash, cell.method_canonical, cell.dataset_hash);
     const MethodSpeed* used = own != nullptr ? own : speeds_.of_model(cell.model_hash);
-    ++(own != nullptr ? out_.timed : used != nullptr ? out_.like_others : out_.by_peak);
+    ++(own != nullptr ? out.timed : used != nullptr ? out.like_others : out.by_peak);
     return used;
   }
 
@@ -90,15 +110,12 @@ class TimeEstimate {
                static_cast<double>(size_of(m.entry.kv_dtype));
   }
 
-  void add(const TimedWork& work, const MethodSpeed* speed) {
-    if (speed != nullptr) {
-      out_.seconds += speed->prefill(work.prefill_flops) + speed->decode(work.tokens);
-      return;
-    }
+  double seconds(const TimedWork& work, const MethodSpeed* speed) {
+    if (speed != nullptr) return speed->prefill(work.prefill_flops) + speed->decode(work.tokens);
     if (!ceilings_) ceilings_ = peak_();
-    out_.seconds += (work.shared_flops / ceilings_->flops +
-                     work.tokens * work.step_bytes / ceilings_->read_bytes) /
-                    kShareOfPeak;
+    return (work.shared_flops / ceilings_->flops +
+            work.tokens * work.step_bytes / ceilings_->read_bytes) /
+           kShareOfPeak;
   }
 
   const Plan& plan_;
@@ -107,7 +124,6 @@ class TimeEstimate {
   const std::function<Ceilings()>& peak_;
   std::optional<Ceilings> ceilings_;
   std::map<std::string, const Cell*> cells_;
-  PlannedTime out_;
 };
 
 }  // namespace
@@ -174,15 +190,29 @@ PlannedTime& PlannedTime::operator+=(const PlannedTime& other) {
 
 PlannedTime estimate_time(const Plan& plan, const Speeds& speeds, PlannedLengths& lengths,
                           std::span<const int> workers, const std::function<Ceilings()>& peak) {
+  TimeEstimate estimate(plan, speeds, lengths, peak);
   PlannedTime out;
   for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
-    TimeEstimate estimate(plan, speeds, lengths, peak);
-    for (const Unit* unit : plan.units_of(m)) estimate.add(*unit);
-    for (const ProbeUnit* unit : plan.probe_units_of(m)) estimate.add(*unit);
-    PlannedTime of_model = estimate.time();
+    PlannedTime of_model;
+    for (const Unit* unit : plan.units_of(m)) of_model += estimate.of(*unit);
+    for (const ProbeUnit* unit : plan.probe_units_of(m)) of_model += estimate.of(*unit);
     of_model.seconds /= std::max(1, workers[m]);
     out += of_model;
   }
+  return out;
+}
+
+UnitTimes estimate_unit_times(const Plan& plan, const Speeds& speeds, PlannedLengths& lengths) {
+  // The seconds of units without times are not used.
+  const std::function<Ceilings()> unknown = [] { return Ceilings{1, 1}; };
+  TimeEstimate estimate(plan, speeds, lengths, unknown);
+  UnitTimes out;
+  const auto known = [](const PlannedTime& time) {
+    return time.by_peak == 0 ? std::optional(time.seconds) : std::nullopt;
+  };
+  for (const Unit& unit : plan.units) out.units.push_back(known(estimate.of(unit)));
+  for (const ProbeUnit& unit : plan.probe_units)
+    out.probe_units.push_back(known(estimate.of(unit)));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,5 +66,12 @@ struct PlannedTime {
 /// models reach about half; it is called only if a model was never timed.
 PlannedTime estimate_time(const Plan& plan, const Speeds& speeds, PlannedLengths& lengths,
                           std::span<const int> workers, const std::function<Ceilings()>& peak);
+
+/// Estimated seconds of each unit of a plan in one worker; nullopt if the speed of a cell's model
+/// is not known.
+struct UnitTimes {
+  std::vector<std::optional<double>> units, probe_units;  ///< as in Plan
+};
+UnitTimes estimate_unit_times(const Plan& plan, const Speeds& speeds, PlannedLengths& lengths);
 
 }  // namespace turnbench

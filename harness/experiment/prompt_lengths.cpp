@@ -3,9 +3,9 @@
 namespace turnbench {
 
 const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialogue) {
-  const auto [found, is_new] = known_.try_emplace({model, &dialogue});
-  PromptLengths& out = found->second;
-  if (!is_new) return out;
+  const auto found = known_.find({model, &dialogue});
+  if (found != known_.end()) return found->second;
+  PromptLengths out;
   const ResolvedModel& planned = plan_.experiment.models[model];
   const Decoding decoding = plan_.experiment.decoding(planned);
   const PromptRenderer renderer = plan_.experiment.renderer(planned);
@@ -17,7 +17,7 @@ const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialo
     out.prompts.push_back(prompt);
     out.answers.push_back(answer_limit(decoding, dialogue.turns[static_cast<std::size_t>(t)]));
   }
-  return out;
+  return known_.emplace(std::pair(model, &dialogue), std::move(out)).first->second;
 }
 
 PlannedLengths PlannedLengths::with_answers(

@@ -70,6 +70,7 @@ struct ActiveUnit {
   std::map<std::vector<int>, std::vector<float>> full_logits;
   int turn = -1;
   std::size_t steps = 0;  ///< decode steps since the unit started
+  Clock::time_point began = Clock::now();
   std::int64_t tokens = 0;
   UnitResult result;
 

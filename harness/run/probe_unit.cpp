@@ -61,17 +61,23 @@ class MethodObserver : public LayerObserver {
   bool decodes_ = false;
 };
 
+/// Thrown when a unit is abandoned.
+struct Abandoned {};
+
 class ProbeRun {
  public:
   ProbeRun(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-           const ProbeUnit& unit)
+           const ProbeUnit& unit, const StopTime& stop)
       : engine_(engine),
         renderer_(renderer),
         decoding_(decoding),
         unit_(unit),
+        stop_(stop),
         input_(required_input(unit.cells)) {
-    for (const Dialogue* dialogue : unit.dialogues)
+    for (const Dialogue* dialogue : unit.dialogues) {
       conversations_.emplace_back().dialogue = dialogue;
+      left_ += dialogue->turns.size();
+    }
     for (std::size_t c = 0; c < unit.cells.size(); ++c) {
       const std::optional<Method>& method = unit.cells[c].probe->method();
       if (method) watchers_[method->canonical()].push_back(c);
@@ -89,8 +95,11 @@ class ProbeRun {
       probes_.clear();
       for (const ProbeCell& cell : unit_.cells) probes_.push_back(cell.probe->make());
       for (Conversation* conversation : active) {
+        require_time(left_, /*begun=*/measured_ > 0);
+        --left_;
         conversation->begin_turn(renderer_, decoding_, unit_.answers, static_cast<int>(turn));
         measure(*conversation, static_cast<int>(turn));
+        ++measured_;
       }
       finish_turn(active,
                   seconds_since(start) / static_cast<double>(active.size() * probes_.size()));
@@ -113,6 +122,17 @@ class ProbeRun {
     const DialogueView& view;
     DialogueView seeded = view;  ///< the view that methods receive
   };
+
+  /// @throws Abandoned if the run stops and no prompt has `begun`, or `prompts` further prompts, as
+  /// long as the mean so far, do not end in time.
+  void require_time(std::size_t prompts, bool begun) const {
+    const std::optional<Clock::time_point> time = stop_ ? stop_() : std::nullopt;
+    if (!time) return;
+    const double mean =
+        seconds_since(start_) / static_cast<double>(std::max<std::size_t>(measured_, 1));
+    const std::chrono::duration<double> rest(mean * static_cast<double>(prompts));
+    if (!begun || Clock::now() + rest > *time) throw Abandoned();
+  }
 
   void measure(Conversation& conversation, int turn) {
     const bool attends = input_ != ProbeInfo::Input::kText,
@@ -175,12 +195,14 @@ class ProbeRun {
     for (Follower& follower : run.followers) {
       if (!follower.full) passes.push_back(following(run, follower, passes.front()));
     }
+    const auto start = Clock::now();
     // The engine may chunk sequences differently.
     const bool whole = decodes || passes.size() > 1;
     std::vector<float> logits = whole ? engine_.forward(passes)[0] : engine_.prefill(passes)[0];
     for (Follower& follower : run.followers) {
       if (follower.full) read_in_parts(run, follower, passes.front());
     }
+    result_.engine_seconds += seconds_since(start);
     return logits;
   }
 
@@ -214,6 +236,7 @@ class ProbeRun {
     for (;;) {
       conversation.sample_token(logits, renderer_.stop_tokens());
       if (conversation.finished) return;
+      require_time(left_, /*begun=*/true);
       logits = read(run, std::span(conversation.answer).last(1), Pass::Kind::kDecode);
     }
   }
@@ -256,6 +279,9 @@ class ProbeRun {
   const PromptRenderer& renderer_;
   const Decoding& decoding_;
   const ProbeUnit& unit_;
+  const StopTime& stop_;
+  const Clock::time_point start_ = Clock::now();
+  std::size_t measured_ = 0, left_ = 0;  ///< prompts: measured, and not begun yet
   ProbeInfo::Input input_;
   std::vector<Conversation> conversations_;
   /// The cells whose probes watch a method, by its canonical text.
@@ -297,10 +323,14 @@ bool divides_prompts(const Method& method) {
 }
 
 UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                      const ProbeUnit& unit) {
+                      const ProbeUnit& unit, const StopTime& stop) {
   const bool alone = unit.cells.size() == 1;
   try {
-    return ProbeRun(engine, renderer, decoding, unit).run();
+    return ProbeRun(engine, renderer, decoding, unit, stop).run();
+  } catch (const Abandoned&) {
+    UnitResult out;
+    out.abandoned = true;
+    return out;
   } catch (const Error& error) {
     if (alone || error.kind() == ErrorKind::kDevice) return failed(unit, error);
   } catch (const std::bad_alloc&) {
@@ -310,7 +340,8 @@ UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Deco
   ProbeUnit single = unit;
   for (const ProbeCell& cell : unit.cells) {  // cells fail individually
     single.cells = {cell};
-    if (out.lost_device.empty()) out.add(run_probes(engine, renderer, decoding, single));
+    if (out.lost_device.empty() && !out.abandoned)
+      out.add(run_probes(engine, renderer, decoding, single, stop));
   }
   return out;
 }

@@ -34,13 +34,16 @@ struct ProbeUnit {
   std::vector<ProbeCell> cells;
   Answers answers = Answers::kOwn;
   std::size_t model = 0, dataset = 0;  ///< indices in the plan's experiment
+  std::string key = {};                ///< as in `Plan`
 };
 
 /// Runs a unit on one engine, with full attention.  Each turn is measured on the dialogue up to
 /// this turn: one prefill for all probes and, if one of them requires the answer, a second pass
 /// over the answer's rows.  Methods that probes name run in the same passes and receive the same
-/// hidden states.  If a probe fails, its error is recorded and the other probes continue.
+/// hidden states.  If a probe fails, its error is recorded and the other probes continue.  Polls
+/// `stop` before each prompt and each decode step, and abandons the unit if it is not expected to
+/// end in time.
 UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                      const ProbeUnit& unit);
+                      const ProbeUnit& unit, const StopTime& stop = {});
 
 }  // namespace turnbench

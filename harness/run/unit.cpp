@@ -32,27 +32,38 @@ Error shared_by(std::size_t cells, const Error& error) {
                                          error.what(), cells));
 }
 
+/// Returns true if the run stops, after abandoning the units that will not end in time.
+bool stops(UnitRunner& runner, const StopTime& stop) {
+  const std::optional<Clock::time_point> time = stop ? stop() : std::nullopt;
+  if (time) runner.abandon_after(*time);
+  return time.has_value();
+}
+
 /// Runs a unit alone, after it failed together with others; if it fails again, its cells one by
 /// one.
 UnitResult run_apart(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                     const Unit& unit) {
+                     const Unit& unit, const StopTime& stop) {
   const auto fail = [&](const Error& error) {
     if (unit.cells.size() == 1) return failed(unit, error);
     if (error.kind() == ErrorKind::kDevice)
       return failed(unit, shared_by(unit.cells.size(), error));
     UnitResult out;
     for (const Unit& part : unit.split()) {
-      if (out.lost_device.empty()) out.add(run_apart(engine, renderer, decoding, part));
+      if (out.lost_device.empty() && !out.abandoned)
+        out.add(run_apart(engine, renderer, decoding, part, stop));
     }
     return out;
   };
   try {
     UnitRunner runner(engine, renderer, decoding);
     runner.add(unit);
-    for (;;) {
+    while (!stops(runner, stop) || !runner.empty()) {
       std::list<ActiveUnit> ended = runner.step();
       if (!ended.empty()) return std::move(ended.front().result);
     }
+    UnitResult out;
+    out.abandoned = true;
+    return out;
   } catch (const Error& error) {
     return fail(error);
   } catch (const std::bad_alloc&) {
@@ -74,7 +85,7 @@ std::int64_t estimate_context_tokens(const Dialogue& dialogue) {
 
 std::vector<Unit> Unit::split() const {
   std::vector<Unit> out;
-  for (const UnitCell& cell : cells) out.push_back({dialogue, {cell}, model, dataset, false});
+  for (const UnitCell& cell : cells) out.push_back({dialogue, {cell}, model, dataset, false, key});
   if (!out.empty()) out.back().last_part = last_part;
   return out;
 }
@@ -84,7 +95,9 @@ void UnitResult::add(UnitResult part) {
   std::move(part.scores.begin(), part.scores.end(), std::back_inserter(scores));
   prefilled_tokens += part.prefilled_tokens;
   decoded_tokens += part.decoded_tokens;
+  engine_seconds += part.engine_seconds;
   if (lost_device.empty()) lost_device = std::move(part.lost_device);
+  abandoned |= part.abandoned;
 }
 
 std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
@@ -105,10 +118,14 @@ std::vector<Record> failed_records(const std::string& cell, const Dialogue& dial
 
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                const std::function<std::optional<Unit>()>& next,
-               const std::function<void(const Unit&, UnitResult)>& done) {
+               const std::function<void(const Unit&, UnitResult)>& done, const StopTime& stop) {
   UnitRunner runner(engine, renderer, decoding);
   std::optional<Unit> waiting = next();
   while (waiting || !runner.empty()) {
+    if (stops(runner, stop)) {
+      waiting.reset();
+      if (runner.empty()) return;
+    }
     if (waiting && runner.has_room(*waiting)) {
       runner.add(std::move(*waiting));
       waiting = next();
@@ -134,7 +151,8 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
     for (const Unit& unit : units) {
       const bool alone = units.size() == 1 && unit.cells.size() == 1;
       UnitResult result =
-          alone ? failed(unit, *failure) : run_apart(engine, renderer, decoding, unit);
+          alone ? failed(unit, *failure) : run_apart(engine, renderer, decoding, unit, stop);
+      if (result.abandoned) return;
       const bool lost = !result.lost_device.empty();
       done(unit, std::move(result));
       if (lost) return;
@@ -143,13 +161,13 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
 }
 
 UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                     const std::vector<Unit>& units) {
+                     const std::vector<Unit>& units, const StopTime& stop) {
   UnitResult out;
   auto unit = units.begin();
   run_units(
       engine, renderer, decoding,
       [&] { return unit == units.end() ? std::nullopt : std::optional(*unit++); },
-      [&](const Unit&, UnitResult result) { out.add(std::move(result)); });
+      [&](const Unit&, UnitResult result) { out.add(std::move(result)); }, stop);
   return out;
 }
 

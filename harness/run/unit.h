@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "harness/run/conversation.h"
 #include "harness/store/record.h"
@@ -30,6 +31,7 @@ struct Unit {
   std::vector<UnitCell> cells;
   std::size_t model = 0, dataset = 0;  ///< indices in the plan's experiment
   bool last_part = true;               ///< false: other cells of the planned unit run later
+  std::string key = {};                ///< of the planned unit, as in `Plan`
 
   /// One unit for each cell, in order.
   std::vector<Unit> split() const;
@@ -44,8 +46,10 @@ struct UnitResult {
   std::vector<Record> records;
   std::vector<ScoreValue> scores;  ///< values of probes and of fidelity, for ok records
   std::int64_t prefilled_tokens = 0, decoded_tokens = 0;
+  double engine_seconds = 0;  ///< its share of the time of prefills and decode steps
   std::string lost_device;  ///< why the engine's device is unusable for the rest of the process;
                             ///< empty if it works
+  bool abandoned = false;   ///< the unit did not end: it has no result
 
   void add(UnitResult part);
 };
@@ -55,19 +59,24 @@ struct UnitResult {
 constexpr std::size_t kMaxConcurrentUnits = 4;
 constexpr std::int64_t kMaxConcurrentTokens = 32768;  ///< as `estimate_context_tokens`
 
+/// Tells a run to stop: nullopt while it goes on, then the time by which units must end.
+using StopTime = std::function<std::optional<Clock::time_point>()>;
+
 /// Runs units on one engine, several at the same time.  Calls `next` for each unit until it returns
 /// nullopt, and `done` as soon as a unit has ended, while others may still run.  Cells with the
 /// same prefill share it; the branches of all units decode as one batch.  Sharing affects cost,
 /// never results.  If a cell fails, its error is recorded and the other cells continue.  If the
 /// device is lost, all cells that ran together are recorded as failed, and no further unit runs.
+/// Polls `stop` before each turn and each decode step: once it gives a time, no unit starts, and
+/// units that are not expected to end by this time are abandoned (`done` is not called).
 /// Exceptions of `next` and `done` are propagated.
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                const std::function<std::optional<Unit>()>& next,
-               const std::function<void(const Unit&, UnitResult)>& done);
+               const std::function<void(const Unit&, UnitResult)>& done, const StopTime& stop = {});
 
 /// As above, for a list of units.  The results are in the order in which the units ended.
 UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                     const std::vector<Unit>& units);
+                     const std::vector<Unit>& units, const StopTime& stop = {});
 
 /// A rough estimate of the tokens in a dialogue, for kMaxConcurrentTokens.
 std::int64_t estimate_context_tokens(const Dialogue& dialogue);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <span>
@@ -83,7 +84,9 @@ std::list<ActiveUnit> UnitRunner::step() {
     starting.push_back(&unit);
   }
   if (!starting.empty()) prefill(starting);
+  const auto start = Clock::now();
   decode_step();
+  last_step_seconds_ = seconds_since(start);
   std::list<ActiveUnit> ended;
   for (auto unit = active_.begin(); unit != active_.end();) {
     const auto next = std::next(unit);
@@ -106,6 +109,27 @@ std::vector<Unit> UnitRunner::abandon() {
   for (ActiveUnit& unit : active_) out.push_back(std::move(unit.unit));
   active_.clear();
   return out;
+}
+
+void UnitRunner::abandon_after(Clock::time_point time) {
+  active_.remove_if([&](const ActiveUnit& unit) {
+    return Clock::now() + std::chrono::duration<double>(seconds_left(unit)) > time;
+  });
+}
+
+double UnitRunner::seconds_left(const ActiveUnit& unit) const {
+  if (unit.turn < 0) return std::numeric_limits<double>::infinity();
+  const std::vector<Turn>& turns = unit.unit.dialogue->turns;
+  const auto begun = static_cast<std::size_t>(unit.turn) + 1;
+  const auto limit = static_cast<std::size_t>(answer_limit(decoding_, turns[begun - 1]));
+  std::size_t steps = 0;
+  for (const Branch& b : unit.branches) {
+    if (!b.finished) steps = std::max(steps, limit - b.answer.size());
+  }
+  if (steps > 0 && decoding_.fidelity) steps += limit;  // along the given answer
+  const double turn_seconds = seconds_since(unit.began) / static_cast<double>(begun);
+  return static_cast<double>(steps) * last_step_seconds_ +
+         static_cast<double>(turns.size() - begun) * turn_seconds;
 }
 
 void UnitRunner::begin_turn(Branch& b, int turn) {
@@ -146,6 +170,7 @@ void UnitRunner::check_eager(Branch& b) const {
 }
 
 void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
+  const auto before = Clock::now();
   for (ActiveUnit* unit : starting) prefill_dense_histories(engine_, decoding_, *unit);
   const auto start = Clock::now();
   if (decoding_.isolated) {
@@ -164,6 +189,8 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
     passes.push_back(w.pass);
   }
   const std::vector<std::vector<float>> logits = engine_.prefill(passes);
+  for (ActiveUnit* unit : starting)
+    unit->result.engine_seconds += seconds_since(before) / static_cast<double>(starting.size());
   if (decoding_.isolated) {
     prefill_peak_bytes_ = engine_.memory().peak_kv_bytes();
     engine_.memory().reset_peak();
@@ -231,6 +258,7 @@ void UnitRunner::decode_step() {
       batch[i].branch->logits = std::move(logits[i]);
       batch[i].branch->decode_seconds += seconds / static_cast<double>(batch.size());
       ++batch[i].unit->result.decoded_tokens;
+      batch[i].unit->result.engine_seconds += seconds / static_cast<double>(batch.size());
     }
   }
 }
@@ -277,6 +305,7 @@ void UnitRunner::measure_fidelity(ActiveUnit& unit) {
     }
     if (!b.takes_answer_back()) b.before_answer.reset();
   }
+  const auto start = Clock::now();
   unit.result.decoded_tokens +=
       static_cast<std::int64_t>(decode_forced(engine_, forced, [&](std::size_t token) {
         std::map<std::size_t, FullPrediction> predictions;
@@ -288,6 +317,7 @@ void UnitRunner::measure_fidelity(ActiveUnit& unit) {
           m.means.add(prediction.compare(forced[m.own].logits, reference.answer[token]));
         }
       }));
+  unit.result.engine_seconds += seconds_since(start);
   for (const Measured& m : measured) {
     if (m.means.empty()) continue;  // no reference, or an empty one
     const FidelityValues values = m.means.values();

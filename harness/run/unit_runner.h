@@ -30,11 +30,17 @@ class UnitRunner {
   /// Abandons all running units after a failure, and returns them.
   std::vector<Unit> abandon();
 
+  /// Abandons the running units that are not expected to end by `time`.
+  void abandon_after(Clock::time_point time);
+
  private:
   /// Expected decode steps of a unit: the mean over the units that have ended.
   std::size_t mean_steps_per_unit() const {
     return ended_ > 0 ? ended_steps_ / ended_ : most_steps_;
   }
+  /// Estimated time until a unit ends: the rest of the turn's answers at the speed of the last
+  /// decode step, and further turns as long as the mean of those that have begun.
+  double seconds_left(const ActiveUnit& unit) const;
   void begin_turn(Branch& b, int turn);
   /// Checks the memory of the eager implementation, which stores the scores of every head, and keys
   /// and values repeated for every query head.
@@ -59,6 +65,7 @@ class UnitRunner {
   std::list<ActiveUnit> active_;  ///< oldest first
   std::size_t steps_since_ = 0;   ///< decode steps since the last unit started
   std::size_t most_steps_ = 0, ended_ = 0, ended_steps_ = 0;
+  double last_step_seconds_ = 0;  ///< of the last decode step
   // For isolated cells, in the current turn:
   std::vector<double> step_seconds_;    ///< one for each decode step
   std::size_t prefill_peak_bytes_ = 0;  ///< peak of keys and values during the prefill

@@ -18,6 +18,7 @@
 #include "harness/store/cell_usage.h"
 #include "harness/store/provenance.h"
 #include "harness/store/record.h"
+#include "harness/store/shard.h"
 #include "harness/store/sqlite.h"
 #include "harness/store/timed_dialogue.h"
 #include "harness/store/truncation.h"
@@ -198,6 +199,26 @@ class Store {
   std::map<std::string, Truncation> truncations(const std::string& experiment) const;
   /// Resources that the answers of each cell used, by the cell's key (cell_usage.cpp).
   std::map<std::string, CellUsage> usages(const std::string& experiment) const;
+
+  // --- shards (store_shards.cpp) ---------------------------------------------------------------
+  /// Records that the store runs a shard of an experiment's latest manifest.
+  void put_shard(const std::string& experiment, const StoredShard& shard);
+  /// Records that the store runs all units of this manifest.
+  void remove_shards(const std::string& experiment);
+  std::vector<StoredShard> shards(const std::string& experiment) const;
+  /// As above, for the units of a shard.
+  int forget_failed(const std::string& experiment, const StoredShard& shard);
+
+  // --- times of runs (store_run_times.cpp) ----------------------------------------------------
+  /// The time of runs: by the clock, of all their workers together, and of this in the engine.
+  struct RunTime {
+    std::size_t runs = 0, units = 0;
+    double seconds = 0, worker_seconds = 0, engine_seconds = 0;
+  };
+  /// Adds the time of one run of an experiment's latest manifest.
+  void add_run_time(const std::string& experiment, const RunTime& time);
+  /// The sums over the runs of this manifest.
+  RunTime run_time(const std::string& experiment) const;
 
   // --- deleting results (store_forget.cpp) ----------------------------------------------------
   /// A cell, and an experiment of which some version of the manifest contains it (empty: none).

@@ -303,42 +303,6 @@ void wait_for_more_than(std::int64_t before, const std::string& db) {
   }
 }
 
-TEST_F(EndToEnd, SigtermStoresRunningUnits) {
-  const Draft draft = long_draft();
-  const std::string manifest = directory_.write("sweep.json", draft.text()), db = file("a.db");
-  Program program({"run", manifest, "--db", db, "--workers", "2"});
-  wait_for_more_than(0, db);
-  program.signal(SIGTERM);
-  const Finished stopped = program.wait();
-  EXPECT_EQ(stopped.code, 1) << stopped.err;
-  EXPECT_TRUE(stopped.err.starts_with(
-      "turnbench: stopping when what is in flight is stored; again to stop at once\n"))
-      << stopped.err;
-  EXPECT_NE(stopped.err.find("run it again to continue"), std::string::npos) << stopped.err;
-  expect_consistent(db);
-  const std::int64_t stored = count(db, kRecords);
-  EXPECT_GT(stored, 0);
-  const Finished rest = run(draft, "a.db");
-  ASSERT_EQ(rest.code, 0) << rest.err;
-  EXPECT_GT(count(db, kRecords), stored);
-  expect_consistent(db);
-}
-
-// The signal of a closed terminal.
-TEST_F(EndToEnd, SighupStoresRunningUnits) {
-  std::signal(SIGHUP, SIG_DFL);  // a parent such as nohup may have set it to be ignored
-  const Draft draft = long_draft();
-  const std::string manifest = directory_.write("sweep.json", draft.text()), db = file("a.db");
-  Program program({"run", manifest, "--db", db, "--workers", "2"});
-  wait_for_more_than(0, db);
-  program.signal(SIGHUP);
-  const Finished stopped = program.wait();
-  EXPECT_EQ(stopped.code, 1) << stopped.err;
-  EXPECT_NE(stopped.err.find("run it again to continue"), std::string::npos) << stopped.err;
-  expect_consistent(db);
-  EXPECT_GT(count(db, kRecords), 0);
-}
-
 // A store that would exceed the limit of file sizes.
 TEST_F(EndToEnd, FileSizeLimitIsAOneLineError) {
   const Draft draft = long_draft();

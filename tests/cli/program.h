@@ -38,6 +38,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   void signal(int number) const;
+  int pid() const { return pid_; }
   Finished wait();
 
  private:

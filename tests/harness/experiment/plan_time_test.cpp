@@ -6,7 +6,7 @@
 
 #include "common/clock.h"
 #include "common/text.h"
-#include "harness/experiment/plan_cost.h"
+#include "harness/experiment/plan_prefills.h"
 #include "tests/cli/program.h"
 #include "tests/cli/small_store.h"
 

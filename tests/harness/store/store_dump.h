@@ -24,7 +24,8 @@ inline bool is_internal_column(const std::string& table, const std::string& colu
          ((table == "dialogue" || table == "environment") && column == "number");
 }
 
-/// All rows of all tables and views, ordered; timings without their values, unless asked for.
+/// All rows of all tables and views, ordered; timings without their values, and no times of runs,
+/// unless asked for.
 using Dump = std::map<std::string, std::vector<std::string>>;
 inline Dump dump(const std::string& path, bool timings = false) {
   const Database db(path, Database::Mode::kReadWrite);
@@ -33,6 +34,7 @@ inline Dump dump(const std::string& path, bool timings = false) {
   while (tables.next()) {
     const std::string table = tables.text(0);
     if (is_internal_table(table)) continue;
+    if (table == "run_time" && !timings) continue;
     std::vector<std::string>& rows = out[table];
     std::vector<std::string> columns;
     Statement info = db.prepare("PRAGMA table_info(" + table + ")");

@@ -1,0 +1,70 @@
+#include "harness/experiment/plan_prefills.h"
+
+#include "harness/experiment/plan_memory.h"
+
+namespace turnbench {
+namespace {
+
+/// Adds the prefills of one turn.  `offset`: index of the turn's first cell in the planned unit.
+void add_turn(const PlannedTurn& turn, std::int64_t before, std::int64_t prompt, std::size_t offset,
+              std::vector<PlannedPrefill>& out) {
+  const auto use = [&](PlannedPrefill& planned, std::size_t cell) {
+    if (turn.is_recorded(cell)) planned.cells.push_back(offset + cell);
+  };
+  for (const auto& [pre_rope_keys, first] : turn.sharing.dense_histories) {
+    PlannedPrefill& history = out.emplace_back(PlannedPrefill{0, before, {}});
+    for (const TurnPrefill& prefill : turn.sharing.prefills) {
+      const Policies& policies = turn.cells[prefill.first].method->policies();
+      if (prefill.start == TurnStart::kDenseHistory && policies.pre_rope_keys() == pre_rope_keys)
+        use(history, prefill.first);
+    }
+  }
+  for (const TurnPrefill& prefill : turn.sharing.prefills) {
+    const bool restarts = prefill.start == TurnStart::kRestart ||
+                          (prefill.start == TurnStart::kFork && !prefill.reuses_cached_prompt);
+    PlannedPrefill& planned = out.emplace_back(PlannedPrefill{restarts ? 0 : before, prompt, {}});
+    for (const std::size_t cell : prefill.cells) use(planned, cell);
+  }
+}
+
+void add_unit(const Unit& unit, const PromptLengths& lengths, bool isolated,
+              std::optional<Along> fidelity, std::size_t offset, std::vector<PlannedPrefill>& out) {
+  for (std::size_t t = 0; t < lengths.prompts.size(); ++t) {
+    add_turn(plan_turn(unit, t, HistoryAnswers::kAgree, isolated, fidelity),
+             t > 0 ? lengths.prompts[t - 1] : 0, lengths.prompts[t], offset, out);
+  }
+}
+
+}  // namespace
+
+double PlannedPrefill::flops(const ModelConfig& config) const {
+  return prefill_flops(config, end) - prefill_flops(config, begin);
+}
+
+std::vector<PlannedPrefill> planned_prefills(const Unit& unit, const PromptLengths& lengths,
+                                             bool isolated, std::optional<Along> fidelity) {
+  std::vector<PlannedPrefill> out;
+  if (!isolated) {
+    add_unit(unit, lengths, isolated, fidelity, 0, out);
+    return out;
+  }
+  const std::vector<Unit> parts = unit.split();
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    add_unit(parts[i], lengths, isolated, fidelity, i, out);
+  return out;
+}
+
+std::int64_t probe_prefills(const std::vector<ProbeCell>& cells, bool own_answers) {
+  if (required_input(cells) == ProbeInfo::Input::kText && !own_answers) return 0;
+  std::int64_t out = 1;
+  for (const auto& [canonical, method] : methods_beside(cells))
+    out += divides_prompts(*method) ? 2 : 1;
+  return out;
+}
+
+double prefill_flops(const ModelConfig& c, std::int64_t prompt) {
+  const double n = static_cast<double>(prompt);
+  return c.linear_flops_per_token() * n + 2.0 * c.layers * c.heads * c.head_dim * n * n;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "harness/experiment/prompt_lengths.h"
+#include "harness/run/probe_unit.h"
+#include "harness/run/unit.h"
+
+namespace turnbench {
+
+/// A prefill of a unit as a plan expects it: rows [begin, end) of a prompt, computed once.
+struct PlannedPrefill {
+  std::int64_t begin = 0, end = 0;  ///< tokens; begin > 0: continues an earlier turn
+  /// The unit's cells that use it, as indices.  Empty if only the reference of fidelity does.
+  std::vector<std::size_t> cells;
+
+  std::int64_t tokens() const { return end - begin; }
+  /// Operations of its rows with dense attention, without the output head.
+  double flops(const ModelConfig& config) const;
+};
+
+/// The prefills of all turns of a unit if all methods give the same answers, by the sharing rule of
+/// the runner (harness/run/sharing.h).  Cells of an isolated experiment run one by one.
+std::vector<PlannedPrefill> planned_prefills(const Unit& unit, const PromptLengths& lengths,
+                                             bool isolated, std::optional<Along> fidelity);
+
+/// The prefills of each turn for probes that run together: full attention, and each method that
+/// they name.  Probes of the text alone need none, unless earlier answers are part of the prompt.
+std::int64_t probe_prefills(const std::vector<ProbeCell>& cells, bool own_answers);
+
+/// Operations of a dense prefill of `prompt` tokens, without the output head.
+double prefill_flops(const ModelConfig& config, std::int64_t prompt);
+
+}  // namespace turnbench

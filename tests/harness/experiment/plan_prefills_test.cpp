@@ -1,0 +1,97 @@
+// The prefills that plan counts are those that the runner computes.
+
+#include "harness/experiment/plan_prefills.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/harness/run/small_world.h"
+
+namespace turnbench::test {
+namespace {
+
+struct Planned {
+  explicit Planned(const std::string& rest, int turns = 2)
+      : plan(make_plan(resolve_experiment(
+            parse_manifest(R"({"name": "m", "models": ["tiny"], "datasets": [
+      {"name": "tiny-fact", "limit": 1, "length": 300, "turns": )" +
+                               std::to_string(turns) +
+                               R"(}], "positions": ["end"], "max_new_tokens": 5, )" + rest + "}",
+                           "m"),
+            {}, 0))),
+        lengths(PlannedLengths(plan).of(0, *plan.units[0].dialogue)),
+        first(lengths.prompts.front()),
+        last(lengths.prompts.back()) {}
+
+  std::vector<PlannedPrefill> prefills() const {
+    return planned_prefills(plan.units[0], lengths, plan.experiment.manifest.isolated,
+                            plan.experiment.manifest.fidelity);
+  }
+
+  Plan plan;
+  PromptLengths lengths;
+  std::int64_t first, last;
+};
+
+/// Expects these [begin, end) of prefills, and the cells that use them.
+struct ExpectedPrefill {
+  std::int64_t begin, end;
+  std::vector<std::size_t> cells;
+};
+void expect_prefills(const Planned& planned, const std::vector<ExpectedPrefill>& expected) {
+  const std::vector<PlannedPrefill> found = planned.prefills();
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].begin, expected[i].begin) << i;
+    EXPECT_EQ(found[i].end, expected[i].end) << i;
+    EXPECT_EQ(found[i].cells, expected[i].cells) << i;
+  }
+}
+
+TEST(PlannedPrefills, FollowTheSharingRule) {
+  const std::string methods = R"("methods": ["full", "snapkv:budget=64"])";
+  const Planned shared(methods);
+  expect_prefills(shared, {{0, shared.first, {0, 1}}, {shared.first, shared.last, {0, 1}}});
+  const Planned kept(methods + R"(, "history": "recompress")");
+  expect_prefills(
+      kept, {{0, kept.first, {0, 1}}, {kept.first, kept.last, {0}}, {kept.first, kept.last, {1}}});
+  const Planned alone(methods + R"(, "alone": true)");
+  expect_prefills(
+      alone,
+      {{0, alone.first, {0}}, {0, alone.last, {0}}, {0, alone.first, {1}}, {0, alone.last, {1}}});
+  const Planned dense(methods + R"(, "history": "dense", "answers": "gold")");
+  expect_prefills(
+      dense,
+      {{0, dense.first, {0, 1}}, {dense.first, dense.last, {0}}, {dense.first, dense.last, {1}}});
+  const Planned reference(R"("methods": ["a-shape"], "fidelity": "gold", "answers": "gold")");
+  const std::vector<PlannedPrefill> found = reference.prefills();
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[0].cells.size() + found[1].cells.size(), 1u) << "one is for the reference";
+}
+
+TEST(PlannedPrefills, CoverTheTokensThatTheRunnerPrefills) {
+  const SmallWorld world;
+  for (const int turns : {1, 3}) {
+    for (const char* history : {"reprefill", "compress_once", "recompress", "dense"}) {
+      for (const char* more : {"", R"(, "alone": true)"}) {
+        SCOPED_TRACE(std::to_string(turns) + history + more);
+        const Planned planned(R"("methods": ["full", "snapkv:budget=64", "a-shape",
+          "minference+h2o:budget=64", "int8"], "answers": "gold", "history": ")" +
+                                  std::string(history) + R"(")" + more,
+                              turns);
+        const Decoding decoding =
+            planned.plan.experiment.decoding(planned.plan.experiment.models[0]);
+        const std::vector<Unit> units =
+            decoding.isolated ? planned.plan.units[0].split() : planned.plan.units;
+        std::int64_t expected = 0;
+        for (const PlannedPrefill& prefill : planned.prefills()) expected += prefill.tokens();
+        const std::int64_t computed = world.run(units, decoding).prefilled_tokens;
+        // Plans do not count the answers in prompts, which are short.
+        EXPECT_GE(computed, expected);
+        EXPECT_LE(computed, expected + 12 * (turns - 1) * std::ssize(planned.prefills()));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnbench::test
