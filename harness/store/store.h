@@ -327,6 +327,8 @@ class Store {
   explicit Store(std::unique_ptr<Database> db) : db_(std::move(db)) {}
   std::string column_of(const std::string& experiment, const std::string& column) const;
   void write_experiment(const StoredExperiment& experiment, bool imported);
+  /// Deletes all records of the dialogues of failed records, within a transaction.
+  void forget_dialogues(const std::vector<Failure>& failed);
   /// For each turn of a dialogue, whether it has a reference; cached.  Empty if the store does not
   /// record it.
   const std::vector<bool>& referenced_turns(const std::string& dataset,

@@ -76,9 +76,8 @@ void Store::remove_shards(const std::string& experiment) {
 
 int Store::forget_failed(const std::string& experiment, const StoredShard& shard) {
   Transaction transaction(*db_);
-  Statement forget = db_->prepare("DELETE FROM record WHERE cell = ? AND dialogue = ?");
   const std::vector<Failure> failed = failures_of(*this, experiment, shard);
-  for (const Failure& f : failed) (forget << f.cell << f.dialogue).run();
+  forget_dialogues(failed);
   transaction.commit();
   return static_cast<int>(failed.size());
 }

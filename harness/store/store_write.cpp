@@ -158,15 +158,19 @@ void Store::add_records(const std::vector<Record>& records, const std::vector<Sc
 int Store::forget_failed(const std::string& experiment) {
   Transaction transaction(*db_);
   const std::vector<Failure> failed = failures(experiment);
-  // All turns of a dialogue are replaced, because later turns depend on earlier ones.
+  forget_dialogues(failed);
+  transaction.commit();
+  return static_cast<int>(failed.size());
+}
+
+// All turns of a dialogue are replaced, because later turns depend on earlier ones.
+void Store::forget_dialogues(const std::vector<Failure>& failed) {
   RecordKeys keys(*db_);
   Statement forget = db_->prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?");
   for (const Failure& f : failed) {
     const RecordIds unit = keys.unit(f.cell, f.dialogue);
     (forget << unit.first << unit.last).run();
   }
-  transaction.commit();
-  return static_cast<int>(failed.size());
 }
 
 }  // namespace turnbench
