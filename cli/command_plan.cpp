@@ -20,7 +20,8 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kStoreBytes = std::size_t{3} << 20;  // SQLite's page cache and other data
+constexpr std::size_t kStoreBytes = std::size_t{3} << 20;    // SQLite's page cache and other data
+constexpr std::size_t kProcessBytes = std::size_t{3} << 20;  // a worker process's own heap
 
 struct PlanOptions {
   std::vector<std::string> manifests;
@@ -70,6 +71,12 @@ class Planning {
       return make_backend(run_.devices.front(), run_.threads)->measure_ceilings();
     });
     expect_answers(plan, speeds, lengths, workers, out.cost);
+    if (run_.processes) {
+      for (PlanCost::Memory& memory : out.cost.memory) {
+        memory.worker.if_answers_agree += kProcessBytes;
+        memory.worker.if_answers_differ += kProcessBytes;
+      }
+    }
     out.memory = PlannedMemory(plan, out.cost, workers, process);
     if (options_.out.empty()) return out;
     plan.units = std::move(units);

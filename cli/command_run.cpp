@@ -167,15 +167,16 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
   }
   const Progress& p = summary.progress;
   if (p.seconds > 0) {
-    store.add_run_time(manifest.name, {1, p.units_done, p.seconds, summary.worker_seconds,
-                                       summary.engine_seconds});
+    store.add_run_time(manifest.name, {1, p.units_done - summary.elsewhere, p.seconds,
+                                       summary.worker_seconds, summary.engine_seconds});
   }
   if (!common.quiet) {
     fmt::print(
-        stderr, "{}: {} units done in {:.1f} s, {} tokens/s, peak memory {:.0f} MiB\n",
+        stderr, "{}: {} units done in {:.1f} s{}, {} tokens/s, peak memory {:.0f} MiB\n",
         manifest.name, p.units_done, p.seconds,
+        summary.elsewhere > 0 ? fmt::format(" ({} by other runs)", summary.elsewhere) : "",
         p.seconds > 0 ? static_cast<std::int64_t>(static_cast<double>(p.tokens) / p.seconds) : 0,
-        static_cast<double>(peak_resident_bytes()) / (1 << 20));
+        static_cast<double>(peak_resident_bytes() + summary.process_bytes) / (1 << 20));
   }
   for (const std::string& note : notes_of(store, manifest.name)) {
     if (!common.quiet) fmt::print(stderr, "{}: {}\n", manifest.name, note);

@@ -122,7 +122,9 @@ void SweepOptions::add_to(CLI::App& command) {
       ->allow_extra_args(false);
   command.add_option("--data", data, "NAME=DIR: directory of a dataset or collection (longbench)")
       ->allow_extra_args(false);
-  command.add_option("--workers", workers, "concurrent units; 0: by the model's size")
+  command
+      .add_option("--workers", workers,
+                  "worker processes; 0: threads of this process, by the model's size")
       ->transform(whole_number(0, 1024));
   command
       .add_option("--threads", threads,
@@ -149,7 +151,11 @@ void SweepOptions::check_names(std::span<const Manifest> manifests) const {
 }
 
 RunOptions SweepOptions::run_options() const {
-  return {workers, threads, parse_devices(device, "--device"), memory_limit_mib << 20};
+  return {.workers = workers,
+          .threads = threads,
+          .devices = parse_devices(device, "--device"),
+          .memory_limit = memory_limit_mib << 20,
+          .processes = workers > 0};
 }
 
 Shard parse_shard(const std::string& text) {

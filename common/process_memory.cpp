@@ -15,6 +15,13 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
+std::size_t resident_file_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t size = 0, resident = 0, shared = 0;  // in pages
+  if (!(statm >> size >> resident >> shared)) return 0;
+  return shared * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
 std::size_t peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

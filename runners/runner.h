@@ -17,6 +17,10 @@ struct RunOptions {
   int threads = 0;  ///< per worker; 0: the processors divided by the workers
   std::vector<Device> devices = {Device{}};  ///< one for each stage of a model
   std::size_t memory_limit = 0;              ///< bytes per engine; 0: no limit
+  bool processes = false;                    ///< workers are processes instead of threads
+  /// The time limit of a unit in a process: this time, and this multiple of the expected time.
+  std::chrono::seconds least_time_limit{60};
+  double time_tolerance = 20;
 };
 
 /// The number of workers for a model, and the threads of each.
@@ -40,16 +44,19 @@ struct RunSummary {
   std::string lost_device;  ///< why a device is unusable for the rest of the process; else empty
   /// Time of all workers together, and the part of it in the engine: prefills and decode steps.
   double worker_seconds = 0, engine_seconds = 0;
+  std::size_t elsewhere = 0;      ///< units among `progress.units_done` that other runs computed
+  std::size_t process_bytes = 0;  ///< peak memory of worker processes, without shared memory
 };
 
 /// Time that units have to end after a run is told to stop.
 constexpr std::chrono::seconds kTimeToEnd{10};
 
-/// Runs a plan's units in this process.  Each worker has its own engine; the weights are shared.
-/// The records of a unit are stored in one transaction as soon as it ends; then calls `report`.
-/// Polls `should_stop` at each decode step, from all workers.  If it returns true, no unit starts,
-/// and units that are not expected to end within kTimeToEnd are abandoned: nothing of them is
-/// stored.
+/// Runs a plan's units in worker threads or processes.  Each worker has its own engine; the weights
+/// are shared.  Units are claimed, so that several runs on one store share the work; returns when
+/// the store has the results of all units, also of those that another run computes.  The records of
+/// a unit are stored in one transaction as soon as it ends; then calls `report`. Polls
+/// `should_stop` at each decode step, from all workers.  If it returns true, no unit starts, and
+/// units that are not expected to end within kTimeToEnd are abandoned: nothing of them is stored.
 RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
                     const std::function<bool()>& should_stop,
                     const std::function<void(const Progress&)>& report);

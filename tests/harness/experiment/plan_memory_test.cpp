@@ -10,7 +10,8 @@ namespace turnbench::test {
 namespace {
 
 struct Case {
-  const char *name, *manifest, *workers;
+  const char *name, *manifest;
+  const char* workers;          // 0: threads, which begin together; else processes
   bool answers_matter = false;  // for the shared computation
 };
 
@@ -52,24 +53,24 @@ INSTANTIATE_TEST_SUITE_P(
               "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}], "answers": "gold",
               "positions": ["begin"], "methods": ["full", "snapkv:budget=512", "h2o:budget=512",
               "streamingllm:budget=512,pos=shift", "oracle", "loopserve"]})",
-                         "2"},
+                         "0"},
                     Case{"OwnAnswers", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
               "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}],
               "positions": ["begin"], "methods": ["full", "snapkv:budget=512", "h2o:budget=512",
               "streamingllm:budget=512,pos=shift", "oracle", "loopserve"]})",
-                         "2", true},
+                         "0", true},
                     Case{"Fidelity", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
               "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}], "answers": "gold",
               "positions": ["begin"], "methods": ["full", "snapkv:budget=512", "h2o:budget=512",
               "streamingllm:budget=512,pos=shift", "oracle", "loopserve"],
               "fidelity": "full"})",
-                         "2"},
+                         "0"},
                     Case{"FidelityWithoutFull",
                          R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
               "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}], "answers": "gold",
               "positions": ["begin"], "methods": ["snapkv:budget=512", "loopserve"],
               "fidelity": "full"})",
-                         "2"},
+                         "0"},
                     Case{"KeptCaches", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
               "datasets": [{"name": "tiny-fact", "limit": 2, "length": 2000}],
               "history": ["recompress", "compress_once"],
@@ -83,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"ProbesAlone", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 4,
               "datasets": [{"name": "tiny-fact", "limit": 4, "length": 4000, "turns": 1}],
               "positions": ["end"], "probes": ["token-overlap"]})",
-                         "2"},
+                         "0"},
                     Case{"Encoded", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
               "datasets": [{"name": "tiny-fact", "limit": 8, "length": 4000, "turns": 1}],
               "positions": ["begin"], "methods": ["int8", "int8+quest:budget=512"]})",
