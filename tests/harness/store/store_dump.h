@@ -14,18 +14,18 @@
 
 namespace turnbench::test {
 
-/// True for tables and columns that only connect rows: the views show what they stand for.
+/// True for tables that only connect rows of views, or describe runs instead of results.
 inline bool is_internal_table(const std::string& table) {
   return table.ends_with("_data") || table == "name" || table == "source" ||
-         table == "cell_summary";
+         table == "cell_summary" || table == "run_time" || table == "claim";
 }
 inline bool is_internal_column(const std::string& table, const std::string& column) {
   return (table == "cell" && column == "id") ||
          ((table == "dialogue" || table == "environment") && column == "number");
 }
 
-/// All rows of all tables and views, ordered; timings without their values, and no times of runs,
-/// unless asked for.
+/// All rows of all tables and views with results, ordered; timings without their values, unless
+/// they are requested.
 using Dump = std::map<std::string, std::vector<std::string>>;
 inline Dump dump(const std::string& path, bool timings = false) {
   const Database db(path, Database::Mode::kReadWrite);
@@ -34,7 +34,6 @@ inline Dump dump(const std::string& path, bool timings = false) {
   while (tables.next()) {
     const std::string table = tables.text(0);
     if (is_internal_table(table)) continue;
-    if (table == "run_time" && !timings) continue;
     std::vector<std::string>& rows = out[table];
     std::vector<std::string> columns;
     Statement info = db.prepare("PRAGMA table_info(" + table + ")");
