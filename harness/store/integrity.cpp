@@ -92,12 +92,13 @@ void check_keys(const Database& db, Checks& checks) {
                               {"score", "metric", "name"},
                               {"score", "postprocess", "name"},
                               {"score", "sources", "source"}};
-  for (const auto& [table, column, names] : kNamed) {
+  for (const Named& named : kNamed) {
     checks.add("names", "values without a name",
                fmt::format("SELECT x.{1} FROM {0}_data x WHERE x.{1} NOT IN (SELECT id FROM {2})",
-                           table, column, names),
+                           named.table, named.column, named.names),
                [&](const Statement& row) {
-                 return fmt::format("a {} whose {} is number {}", table, column, row.text(0));
+                 return fmt::format("a {} whose {} is number {}", named.table, named.column,
+                                    row.text(0));
                });
   }
 }

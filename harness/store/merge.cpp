@@ -56,6 +56,8 @@ class NewFiles {
   std::string path_;
 };
 
+/// Reads the stores one after the other, through connections of their own: SQLite attaches ten
+/// files at most.
 class Merge {
  public:
   Merge(Database& out, const std::vector<fs::path>& stores)
