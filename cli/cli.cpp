@@ -69,6 +69,7 @@ int run_cli(int argc, char** argv) {
   add_method_command(app, common);
   add_doctor_command(app, common, exit_code);
   add_common_options(app, common);
+  add_help_command(app);
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0) return fail("stdout: cannot be written", 1);
