@@ -56,6 +56,7 @@ int run_cli(int argc, char** argv) {
   add_ledger_command(app, common);
   add_forget_command(app, common);
   add_merge_command(app, common);
+  add_copy_command(app, common);
   add_list_command(app, common);
   add_describe_command(app, common);
   add_generate_command(app, common, exit_code);
@@ -70,6 +71,7 @@ int run_cli(int argc, char** argv) {
   add_method_command(app, common);
   add_doctor_command(app, common, exit_code);
   add_common_options(app, common);
+  add_help_command(app);
   try {
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0) return fail("stdout: cannot be written", 1);

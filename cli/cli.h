@@ -22,6 +22,7 @@ void add_answers_command(CLI::App& app, const CommonOptions& common);
 void add_ledger_command(CLI::App& app, const CommonOptions& common);
 void add_forget_command(CLI::App& app, const CommonOptions& common);
 void add_merge_command(CLI::App& app, const CommonOptions& common);
+void add_copy_command(CLI::App& app, const CommonOptions& common);
 void add_list_command(CLI::App& app, const CommonOptions& common);
 void add_describe_command(CLI::App& app, const CommonOptions& common);
 void add_generate_command(CLI::App& app, const CommonOptions& common, int& exit_code);
@@ -34,6 +35,8 @@ void add_judge_command(CLI::App& app, const CommonOptions& common, int& exit_cod
 void add_dialogues_command(CLI::App& app, const CommonOptions& common);
 void add_bench_command(CLI::App& app, const CommonOptions& common);
 void add_method_command(CLI::App& app, const CommonOptions& common);
+/// Hidden; prints the help of `app` in other forms.
+void add_help_command(CLI::App& app);
 void add_doctor_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 
 }  // namespace turnbench

@@ -185,7 +185,7 @@ void ManifestOptions::add_to(CLI::App& command) {
 
 std::vector<Manifest> ManifestOptions::load(const std::vector<std::string>& paths) const {
   std::vector<Manifest> out;
-  for (const std::string& path : paths) out.push_back(load_manifest(path));
+  for (const std::string& path : paths) out.push_back(load_manifest(locate_manifest(path)));
   sweep.check_names(out);  // before smoke runs replace the datasets
   if (smoke) {
     for (Manifest& manifest : out) manifest = smoke_manifest(manifest, sweep.locations());

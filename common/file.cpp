@@ -237,13 +237,20 @@ std::vector<std::filesystem::path> list_directory(const std::filesystem::path& d
 
 std::vector<std::filesystem::path> project_directories(const std::filesystem::path& name) {
   std::vector<std::filesystem::path> out;
-  if (directory_exists(name)) out.push_back(name);
   std::error_code ignored;
+  const auto add = [&](const std::filesystem::path& directory) {
+    if (!directory_exists(directory)) return;
+    for (const auto& known : out) {
+      if (std::filesystem::equivalent(known, directory, ignored)) return;
+    }
+    out.push_back(directory);
+  };
+  add(name);
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  const auto beside = program.parent_path().parent_path() / name;
-  if (program.empty() || !directory_exists(beside)) return out;
-  if (out.empty() || !std::filesystem::equivalent(out.front(), beside, ignored))
-    out.push_back(beside);
+  if (program.empty()) return out;
+  const auto parent = program.parent_path().parent_path();
+  add(parent / name);
+  add(parent / "share" / "turnbench" / name);
   return out;
 }
 

@@ -125,6 +125,15 @@ std::vector<std::string> data_names(const Manifest& manifest) {
   return out;
 }
 
+std::string locate_manifest(const std::string& path) {
+  if (path_exists(path) || !path.starts_with("experiments/")) return path;
+  for (const fs::path& directory : project_directories("experiments")) {
+    const fs::path below = directory.parent_path() / path;
+    if (path_exists(below)) return below.string();
+  }
+  return path;
+}
+
 std::string locate_model(const std::string& model) {
   std::string found = find_model(model);
   if (found.empty()) throw unknown_model(model, "");

@@ -35,6 +35,10 @@ std::vector<std::string> data_names(const DatasetEntry& entry, const std::string
 /// answers may be scored by words.
 std::vector<std::string> data_names(const Manifest& manifest);
 
+/// The path of a manifest of the command line: as given, or, if it does not exist, the same path
+/// below the project's directory (experiments/quickstart.json in any working directory).
+std::string locate_manifest(const std::string& path);
+
 /// Resolves a model of the command line for Checkpoint::open and Tokenizer::open: `model`, or its
 /// path if it is a name in the directory of models.
 /// @throws Error (input) if there is no such model, with the nearest name.

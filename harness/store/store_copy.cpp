@@ -1,0 +1,87 @@
+#include "harness/store/store_copy.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "harness/store/store.h"
+
+namespace turnbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error not_written(const fs::path& path) {
+  return runtime_error("{}: cannot be written ({})", path.string(), std::strerror(errno));
+}
+
+/// Waits until a file, or the entries of a directory, are on disk.
+void sync(const fs::path& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw not_written(path);
+  const bool done = fsync(fd) == 0 || errno == EINVAL;  // EINVAL: no such call for directories
+  close(fd);
+  if (!done) throw not_written(path);
+}
+
+void check_target(const fs::path& from, const fs::path& to) {
+  std::error_code ignored;
+  if (fs::equivalent(from, to, ignored))
+    throw input_error("{}: found the store itself, expected another file", to.string());
+  if (directory_exists(to))
+    throw input_error("{}: found a directory, expected a file", to.string());
+  const fs::path folder = to.has_parent_path() ? to.parent_path() : ".";
+  if (!directory_exists(folder))
+    throw input_error("{}: found no such folder, expected an existing one", folder.string());
+  for (const char* suffix : {"-wal", "-journal"}) {
+    const fs::path log = to.string() + suffix;
+    if (!path_exists(log)) continue;
+    throw input_error("{}: found {}, expected a store that no program has open", to.string(),
+                      log.filename().string());
+  }
+}
+
+/// Removes a partial copy, unless it was renamed.
+struct PartialCopy {
+  fs::path path;
+  ~PartialCopy() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+    fs::remove(path.string() + "-journal", ignored);
+  }
+};
+
+/// 0 for a store that was killed before its first write.
+std::size_t record_count(const fs::path& path) {
+  const Database db(path, Database::Mode::kReadOnly);
+  if (!db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'record'").next()) return 0;
+  Statement count = db.prepare("SELECT count(*) FROM record");
+  count.next();
+  return static_cast<std::size_t>(count.integer(0));
+}
+
+}  // namespace
+
+std::size_t copy_store(const fs::path& from, const fs::path& to) {
+  Store::open(from);  // throws if it is no store
+  check_target(from, to);
+  const Database db(from, Database::Mode::kReadOnly);
+  // One name, so that killed copies leave at most one file.
+  const PartialCopy partial{to.string() + ".partial"};
+  std::error_code ignored;
+  fs::remove(partial.path, ignored);
+  (db.prepare("VACUUM INTO ?") << partial.path.string()).run();
+  const std::size_t records = record_count(partial.path);
+  sync(partial.path);
+  if (std::rename(partial.path.c_str(), to.c_str()) != 0) throw not_written(to);
+  sync(to.has_parent_path() ? to.parent_path() : ".");
+  return records;
+}
+
+}  // namespace turnbench
