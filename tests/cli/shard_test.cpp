@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "harness/store/store.h"
 #include "tests/cli/program.h"
+#include "tests/cli/small_store.h"
 #include "tests/harness/store/store_dump.h"
 
 namespace turnbench::test {
@@ -196,15 +197,11 @@ TEST_F(ShardedRun, StatusCountsTheUnitsOfAShard) {
 TEST_F(ShardedRun, MissingAndFailedUnitsAreCounted) {
   ASSERT_EQ(run("a.db", {"--shard", "1/2", "--quiet"}).code, 0);
   const int units = status("a.db", 0)["shards"][0]["units"];
-  const Database db(file("a.db"), Database::Mode::kReadWrite);
-  db.prepare(
-        "DELETE FROM record WHERE (cell, dialogue) IN (SELECT cell, dialogue FROM record "
-        "LIMIT 1)")
-      .run();
-  db.prepare(
-        "UPDATE record SET status = 'error', error = 'e' WHERE (cell, dialogue) IN "
-        "(SELECT cell, max(dialogue) FROM record WHERE cell = (SELECT max(cell) FROM record))")
-      .run();
+  execute(
+      file("a.db"),
+      "DELETE FROM record WHERE (cell, dialogue) IN (SELECT cell, dialogue FROM record LIMIT 1);"
+      "UPDATE record SET status = 'error', error = 'e' WHERE (cell, dialogue) IN "
+      "(SELECT cell, max(dialogue) FROM record WHERE cell = (SELECT max(cell) FROM record))");
   const Json shard = status("a.db", 1)["shards"][0];
   EXPECT_EQ(shard["missing"], 1);
   EXPECT_EQ(shard["failed"], 1);
