@@ -41,9 +41,9 @@ bool is_replaceable(const std::filesystem::path& path);
 void for_each_line(const std::filesystem::path& path,
                    const std::function<void(std::string_view, std::size_t)>& visit);
 
-/// Finds a directory of the project: `name` in the working directory, in the parent of the directory
-/// that contains the program (build/turnbench in a clone), and in share/turnbench there (where it is
-/// installed).  Returns the existing ones without duplicates.
+/// Finds a directory of the project: `name` in the working directory, in the parent of the
+/// directory that contains the program (build/turnbench in a clone), and in share/turnbench there
+/// (where it is installed).  Returns the existing ones without duplicates.
 std::vector<std::filesystem::path> project_directories(const std::filesystem::path& name);
 /// The first of `project_directories`; empty if there is none.
 std::filesystem::path project_directory(const std::filesystem::path& name);
