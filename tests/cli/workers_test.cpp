@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/file.h"
+#include "common/text.h"
 #include "tests/cli/program.h"
 #include "tests/harness/store/store_dump.h"
 
@@ -167,7 +168,10 @@ TEST_F(Workers, OtherUnitsOfAnEndedWorkerAreComputed) {
 }
 
 TEST_F(Workers, EndWithTheirParent) {
-  Program program({"run", long_, "--db", file("a.db"), "--workers", "1"});
+  const std::string endless = directory_.write(
+      "e.json",
+      replace_all(read_file(long_), "\"max_new_tokens\": 3000", "\"max_new_tokens\": 1000000"));
+  Program program({"run", endless, "--db", file("a.db"), "--workers", "1"});
   ASSERT_TRUE(soon([&] { return !children_of(program.pid()).empty(); }));
   const std::set<int> children = children_of(program.pid());
   program.signal(SIGKILL);
