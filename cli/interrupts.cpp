@@ -29,7 +29,11 @@ bool asks_for_another_run(int signal) {
 
 extern "C" void on_interrupt(int signal) {
   int none = 0;
-  if (!first_signal.compare_exchange_strong(none, signal)) std::_Exit(128 + signal);
+  if (!first_signal.compare_exchange_strong(none, signal)) {
+    // Schedulers signal all processes of a job, and their scripts forward the signal as SIGUSR1.
+    if (signal == SIGUSR1) return;
+    std::_Exit(128 + signal);
+  }
   if (is_idle) std::_Exit(asks_for_another_run(signal) ? kRunAgain : 128 + signal);
   const int error = errno;  // of the interrupted call
   // On a terminal, the line may contain progress.

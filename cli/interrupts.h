@@ -17,8 +17,8 @@ class Stopped : public Error {
 
 /// Handles SIGINT, SIGTERM, SIGHUP and SIGUSR1 during its lifetime.  (SIGHUP only if it is not
 /// ignored, as it is under nohup.)  After the first signal, `any` returns true, so that a run stops
-/// its units, and a message is printed on stderr.  A second signal ends the program.  At most one
-/// object may exist at a time.
+/// its units, and a message is printed on stderr.  A second signal ends the program, unless it is
+/// SIGUSR1, which is ignored then.  At most one object may exist at a time.
 class Interrupts {
  public:
   /// message: one line without a line end; the pointer must stay valid (a string literal).

@@ -57,10 +57,15 @@ struct PartialCopy {
   }
 };
 
-/// 0 for a store that was killed before its first write.
-std::size_t record_count(const fs::path& path) {
-  const Database db(path, Database::Mode::kReadOnly);
-  if (!db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'record'").next()) return 0;
+bool has(const Database& db, const char* table) {
+  return (db.prepare("SELECT 1 FROM sqlite_master WHERE name = ?") << table).next();
+}
+
+/// Removes the claims of the runs that use the store, and counts its records.
+std::size_t finish_copy(const fs::path& path) {
+  Database db(path, Database::Mode::kReadWrite);
+  if (has(db, "claim")) db.execute("DELETE FROM claim");
+  if (!has(db, "record")) return 0;  // killed before its first write
   Statement count = db.prepare("SELECT count(*) FROM record");
   count.next();
   return static_cast<std::size_t>(count.integer(0));
@@ -77,7 +82,7 @@ std::size_t copy_store(const fs::path& from, const fs::path& to) {
   std::error_code ignored;
   fs::remove(partial.path, ignored);
   (db.prepare("VACUUM INTO ?") << partial.path.string()).run();
-  const std::size_t records = record_count(partial.path);
+  const std::size_t records = finish_copy(partial.path);
   sync(partial.path);
   if (std::rename(partial.path.c_str(), to.c_str()) != 0) throw not_written(to);
   sync(to.has_parent_path() ? to.parent_path() : ".");

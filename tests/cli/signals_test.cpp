@@ -98,6 +98,24 @@ TEST(Signals, LongUnitsAreAbandoned) {
   EXPECT_EQ(count(db, kRecordCount), 1);
 }
 
+// A scheduler signals all processes of a job with SIGTERM, and the job's script forwards SIGUSR1.
+TEST(Signals, SIGUSR1IsIgnoredAfterAnotherSignal) {
+  const TemporaryDirectory directory;
+  const std::string manifest = directory.write("m.json", R"({"name": "m", "models": ["tiny"],
+      "datasets": [{"name": "tiny-fact", "limit": 4, "length": 6000, "turns": 1}],
+      "positions": ["end"], "methods": ["full-eager"], "isolated": true, "max_new_tokens": 500})");
+  const std::string db = directory.path("a.db");
+  Program program({"run", manifest, "--db", db, "--threads", "1"});
+  wait_for_more(db, "SELECT count(*) FROM experiment", 0);
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // until a prompt is prefilled
+  program.signal(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  program.signal(SIGUSR1);
+  const Finished stopped = program.wait();
+  EXPECT_EQ(stopped.code, 75) << stopped.err;
+  EXPECT_NE(stopped.err.find("run it again to continue"), std::string::npos) << stopped.err;
+}
+
 // While nothing is in flight, here while the program waits for the store, it ends at once.
 TEST(Signals, AnIdleProgramEndsAtOnce) {
   const TemporaryDirectory directory;
