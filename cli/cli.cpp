@@ -56,6 +56,7 @@ int run_cli(int argc, char** argv) {
   add_ledger_command(app, common);
   add_forget_command(app, common);
   add_merge_command(app, common);
+  add_slurm_command(app, common, exit_code);
   add_copy_command(app, common);
   add_list_command(app, common);
   add_describe_command(app, common);

@@ -22,6 +22,7 @@ void add_answers_command(CLI::App& app, const CommonOptions& common);
 void add_ledger_command(CLI::App& app, const CommonOptions& common);
 void add_forget_command(CLI::App& app, const CommonOptions& common);
 void add_merge_command(CLI::App& app, const CommonOptions& common);
+void add_slurm_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_copy_command(CLI::App& app, const CommonOptions& common);
 void add_list_command(CLI::App& app, const CommonOptions& common);
 void add_describe_command(CLI::App& app, const CommonOptions& common);

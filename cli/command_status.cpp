@@ -8,6 +8,8 @@
 #include "cli/input_output.h"
 #include "cli/shard_output.h"
 #include "cli/shared_options.h"
+#include "cli/status_of_directory.h"
+#include "common/file.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "harness/store/cell.h"
@@ -163,15 +165,20 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
       "Examples:\n"
       "  turnbench status results.db\n"
       "  turnbench status results.db retry\n"
+      "  turnbench status sweep    # the folder of a sweep on a Slurm cluster, while its jobs run\n"
       "Exit codes: 0 all dialogues of all cells are done, 1 some failed or are pending; dialogues "
       "without an imported prediction are neither. If the store has shards, only their units "
       "count.");
-  command->add_option("db", o->db, "store")->required();
+  command->add_option("db", o->db, "store, or the folder of turnbench slurm")->required();
   command->add_option("action", o->action, "retry")->check(one_of({"retry"}));
   command->add_option("--experiment", o->experiment, "only this experiment")->expected(1);
   command->add_flag("--time", o->time, "the time of runs, in the engine and outside");
   o->sweep.add_to(*command);
   command->callback([o, &common, &exit_code] {
+    if (directory_exists(o->db)) {
+      exit_code = status_of_directory(o->db, common);
+      return;
+    }
     const Store store = Store::open(o->db);
     const std::vector<std::string> experiments = select_experiments(store, o->experiment);
     if (o->action == "retry") return retry(store, experiments, o->sweep, common, exit_code);

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Installs the packages of packages.txt that are missing, if any.
+# Installs the packages of a list (packages.txt) that are missing, if any.
+#   tools/setup.sh [packages.txt]
 set -eu
 cd "$(dirname "$0")/.."
-wanted=$(grep -v '^#' packages.txt)
+wanted=$(grep -v '^#' "${1:-packages.txt}")
 
 if ! command -v dpkg-query > /dev/null 2>&1; then
-  echo "This is not Debian or Ubuntu.  The build needs the equivalents of:" $wanted
+  echo "This is not Debian or Ubuntu.  Needed are the equivalents of:" $wanted
   exit 0
 fi
 missing=""

@@ -1,0 +1,314 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "cli/cli.h"
+#include "cli/command_line.h"
+#include "cli/input_output.h"
+#include "cli/shared_options.h"
+#include "common/file.h"
+#include "common/text.h"
+#include "harness/experiment/locations.h"
+#include "harness/experiment/plan.h"
+#include "harness/store/merge.h"
+#include "runners/slurm_progress.h"
+
+namespace turnbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxShards = 100'000;
+constexpr int kMaxArrayTasks = 1000;  // of Slurm's default MaxArraySize, 1001
+
+struct SlurmOptions {
+  std::vector<std::string> manifests;
+  std::string directory;
+  int shards = 0, max_parallel = 0, resubmissions = 3, max_array_size = 0, copy_seconds = 300;
+  int cpus_per_task = 0, gpus = 0;
+  std::string partition, account, time, mem, extra, local_directory;
+  bool dry_run = false, proceed = false;
+  std::size_t submission = 0;  ///< number of the submission that a merge job belongs to
+  ManifestOptions from;
+};
+
+/// Accepts a value for an #SBATCH line: a word of printable characters.
+CLI::Validator sbatch_word() {
+  const auto check = [](std::string& text) {
+    const bool word = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+      return c > ' ' && c <= '~' && c != '"' && c != '\'' && c != '\\';
+    });
+    return word ? std::string()
+                : fmt::format("found \"{}\", expected a word without spaces and quotes",
+                              printable(shorten(text, 60)));
+  };
+  return CLI::Validator(check, "VALUE");
+}
+
+/// Accepts text of one line.
+CLI::Validator one_line() {
+  const auto check = [](std::string& text) {
+    return text.find_first_of(std::string_view("\n\r\0", 3)) == std::string::npos
+               ? std::string()
+               : fmt::format("found \"{}\", expected one line", printable(shorten(text, 60)));
+  };
+  return CLI::Validator(check, "OPTIONS");
+}
+
+/// The options of `run` that the tasks receive.
+std::vector<std::string> run_options(const ManifestOptions& from) {
+  std::vector<std::string> out;
+  const auto add = [&](const char* name, const std::string& value) {
+    out.insert(out.end(), {name, value});
+  };
+  for (const std::string& model : from.sweep.models) add("--model", model);
+  for (const std::string& data : from.sweep.data) add("--data", data);
+  if (from.sweep.device != "auto") add("--device", from.sweep.device);
+  const auto add_number = [&](const char* name, std::size_t value) {
+    if (value > 0) add(name, std::to_string(value));
+  };
+  add_number("--workers", static_cast<std::size_t>(from.sweep.workers));
+  add_number("--threads", static_cast<std::size_t>(from.sweep.threads));
+  add_number("--memory-limit", from.sweep.memory_limit_mib);
+  add_number("--limit", from.limit);
+  if (from.smoke) out.push_back("--smoke");
+  return out;
+}
+
+/// GPUs that --device names.  The machine that submits need not have them.
+int gpus_of(const std::string& device) {
+  if (device != "cuda" && !device.starts_with("cuda:")) {
+    parse_devices(device, "--device");  // throws for other names
+    return 0;
+  }
+  return static_cast<int>(std::count(device.begin(), device.end(), ',')) + 1;
+}
+
+SlurmSweep sweep_of(const SlurmOptions& o, const std::vector<Manifest>& manifests) {
+  SlurmSweep out;
+  out.directory = fs::absolute(o.directory).lexically_normal();
+  if (!out.directory.has_filename()) out.directory = out.directory.parent_path();  // "DIR/"
+  out.program = fs::read_symlink("/proc/self/exe").string();
+  out.working_directory = fs::current_path().string();
+  for (const std::string& path : o.manifests)
+    out.manifests.push_back(fs::absolute(locate_manifest(path)).lexically_normal().string());
+  out.local_directory =
+      o.local_directory.empty() ? "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}" : o.local_directory;
+  out.options = run_options(o.from);
+  out.shards = o.shards;
+  out.max_parallel = o.max_parallel;
+  out.resubmissions = o.resubmissions;
+  out.copy_seconds = o.copy_seconds;
+  out.array_size = o.max_array_size > 0 ? o.max_array_size - 1 : max_array_tasks();
+  if (out.array_size == 0) out.array_size = kMaxArrayTasks;
+  const auto add = [](auto& options, const char* name, const std::string& value) {
+    if (!value.empty()) options.emplace_back(name, value);
+  };
+  add(out.job_options, "partition", o.partition);
+  add(out.job_options, "account", o.account);
+  add(out.job_options, "time", o.time);
+  add(out.task_options, "mem", o.mem);
+  if (o.cpus_per_task > 0) add(out.task_options, "cpus-per-task", std::to_string(o.cpus_per_task));
+  const int gpus = o.gpus > 0 ? o.gpus : gpus_of(o.from.sweep.device);
+  if (gpus > 0) add(out.task_options, "gpus", std::to_string(gpus));
+  out.extra = o.extra;
+  for (const Manifest& manifest : manifests) {
+    const Plan plan =
+        make_plan(resolve_experiment(manifest, o.from.sweep.locations(), o.from.limit));
+    out.units[manifest.name] += plan.unit_count();
+  }
+  return out;
+}
+
+std::size_t unit_count(const SlurmSweep& sweep) {
+  std::size_t out = 0;
+  for (const auto& [experiment, units] : sweep.units) out += units;
+  return out;
+}
+
+/// Submits shards, or prints the commands that would.
+void submit_or_print(const SlurmSweep& sweep, std::span<const int> shards, int resubmissions,
+                     bool dry_run, OrderedJson& json, bool print_json) {
+  if (dry_run) {
+    const std::string commands = submission_commands(sweep, shards, resubmissions);
+    json["commands"] = commands;
+    if (!print_json) fmt::print("{}", commands);
+    return;
+  }
+  const SlurmSubmission jobs = submit(sweep, shards, resubmissions);
+  json["arrays"] = jobs.arrays;
+  json["merge"] = jobs.merge;
+  if (print_json) return;
+  fmt::print("submitted: {} {}, then job {} merges\n",
+             jobs.arrays.size() == 1 ? "job array" : "job arrays", join(jobs.arrays, ", "),
+             jobs.merge);
+}
+
+void start_sweep(const SlurmOptions& o, const CommonOptions& common) {
+  const SlurmSweep sweep = sweep_of(o, o.from.load(o.manifests));
+  write_sweep(sweep);
+  std::vector<int> shards(static_cast<std::size_t>(sweep.shards));
+  std::iota(shards.begin(), shards.end(), 1);
+  const std::string directory = printable(sweep.directory.string());
+  if (!common.quiet) {
+    fmt::print(stderr, "{}: {} units in {} shards; task.sh and merge.sh are the job scripts\n",
+               directory, unit_count(sweep), sweep.shards);
+  }
+  OrderedJson json = {{"directory", sweep.directory.string()},
+                      {"shards", sweep.shards},
+                      {"units", unit_count(sweep)}};
+  submit_or_print(sweep, shards, sweep.resubmissions, o.dry_run, json, common.json);
+  if (common.json) fmt::print("{}\n", dump(json));
+  if (o.dry_run || common.quiet) return;
+  fmt::print(stderr,
+             "`turnbench status {0}` shows the progress, `turnbench report {0}/results.db` prints "
+             "the tables\n",
+             directory);
+}
+
+/// Merges the stores of all shards.  Returns their number.
+std::size_t merge_shards(const SlurmSweep& sweep, const SlurmProgress& progress) {
+  std::vector<fs::path> stores;
+  for (const SlurmShard& shard : progress.shards) {
+    if (shard.has_store) stores.push_back(sweep.shard_store(shard.shard));
+  }
+  if (!stores.empty()) merge_stores(sweep.results(), stores);
+  return stores.size();
+}
+
+void continue_sweep(const SlurmOptions& o, bool resubmissions_given, const CommonOptions& common,
+                    int& exit_code) {
+  using State = SlurmShard::State;
+  const SlurmSweep sweep = read_sweep(o.directory);
+  if (o.submission == 0 && !o.dry_run) {  // a user's call
+    if (const std::vector<std::string> jobs = queued_jobs(sweep); !jobs.empty()) {
+      throw runtime_error(
+          "{}: found the jobs {} in the queue, expected all jobs of it to have ended",
+          printable(sweep.directory.string()), join(jobs, ", "));
+    }
+  }
+  const SlurmProgress progress = slurm_progress(sweep, std::time(nullptr));
+  const std::vector<int> missing = progress.in_state(State::kMissing);
+  const std::string directory = printable(sweep.directory.string());
+  OrderedJson json = {{"directory", sweep.directory.string()},
+                      {"shards", sweep.shards},
+                      {"missing", missing},
+                      {"units", progress.units},
+                      {"units_done", progress.done},
+                      {"units_failed", progress.failed},
+                      {"units_missing", progress.missing()}};
+  if (!o.dry_run) {
+    const std::size_t merged = merge_shards(sweep, progress);
+    if (!common.json)
+      fmt::print(
+          "{}: {} of {} shards merged into results.db: {} units done, {} failed, {} missing\n",
+          directory, merged, sweep.shards, progress.done, progress.failed, progress.missing());
+  }
+  if (progress.failed > 0) exit_code = 1;
+  const int resubmissions = resubmissions_given ? o.resubmissions : sweep.resubmissions;
+  // A merge job has at most this number of submissions left; a user starts again.
+  const bool is_last = o.submission > 0 && resubmissions == 0;
+  if (!missing.empty() && is_last) {
+    exit_code = 1;
+    fmt::print(
+        stderr,
+        "{}: {} shards are missing and are not submitted again; see {}/logs, then `turnbench "
+        "slurm --continue --dir {}`\n",
+        directory, missing.size(), directory, directory);
+  } else if (!missing.empty() && o.submission > 0 && submissions(sweep).size() > o.submission) {
+    fmt::print(stderr, "{}: {} missing shards were submitted again before\n", directory,
+               missing.size());
+  } else if (!missing.empty()) {
+    submit_or_print(sweep, missing, o.submission > 0 ? resubmissions - 1 : resubmissions, o.dry_run,
+                    json, common.json);
+  }
+  if (common.json) fmt::print("{}\n", dump(json));
+}
+
+void add_sbatch_options(CLI::App& command, SlurmOptions& o) {
+  const auto word = [&](const char* name, std::string& value, const char* help) {
+    command.add_option(name, value, help)->check(sbatch_word());
+  };
+  word("--partition", o.partition, "of all jobs");
+  word("--account", o.account, "of all jobs");
+  word("--time", o.time, "time limit of all jobs, as for sbatch");
+  word("--mem", o.mem, "memory of a task, as for sbatch");
+  command.add_option("--cpus-per-task", o.cpus_per_task, "processors of a task")
+      ->transform(whole_number(1, 1024));
+  command
+      .add_option("--gpus", o.gpus, "GPUs of a task; default: those of --device cuda[:N[,M...]]")
+      ->transform(whole_number(1, 1024));
+  command.add_option("--extra", o.extra, "more options of sbatch for all jobs, in quotes")
+      ->check(one_line());
+}
+
+void add_run_options(CLI::App& command, SlurmOptions& o) {
+  command.add_option("--limit", o.from.limit, "as for run")
+      ->transform(whole_number(0, 1'000'000'000));
+  o.from.sweep.add_to(command);
+  command.add_flag("--smoke", o.from.smoke, "as for run")->excludes("--model");
+}
+
+}  // namespace
+
+void add_slurm_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
+  auto o = std::make_shared<SlurmOptions>();
+  CLI::App* command = app.add_subcommand(
+      "slurm", "Run the shards of a sweep as a job array of Slurm, and merge their stores");
+  command->footer(
+      "Examples:\n"
+      "  turnbench slurm experiments/quickstart.json --shards 8 --dir sweep --time 2:00:00\n"
+      "  turnbench slurm my.json --shards 32 --dir sweep --device cuda --partition gpu --dry-run\n"
+      "  turnbench status sweep\n"
+      "  turnbench slurm --continue --dir sweep    # merge now, and submit missing shards again\n"
+      "DIR must be on a file system that all nodes share; docs/cluster.md describes the jobs.\n"
+      "Exit codes of --continue: 0 nothing is missing or it was submitted again, 1 units failed or "
+      "are missing.");
+  command->add_option("manifest", o->manifests, "experiment files");
+  CLI::Option* shards = command->add_option("--shards", o->shards, "number of tasks");
+  shards->transform(whole_number(1, kMaxShards));
+  command->add_option("--dir", o->directory, "folder for scripts, logs, stores and results.db")
+      ->required();
+  command->add_flag("--dry-run", o->dry_run, "write the scripts and print the commands of sbatch");
+  CLI::Option* proceed = command->add_flag(
+      "--continue", o->proceed, "merge the stores of DIR, and submit missing shards again");
+  proceed->excludes(shards)->excludes("manifest");
+  command
+      ->add_option("--max-parallel", o->max_parallel,
+                   "tasks that run at the same time; 0: no limit")
+      ->transform(whole_number(0, kMaxShards));
+  CLI::Option* resubmit = command->add_option("--resubmit", o->resubmissions,
+                                              "how often missing shards are submitted again");
+  resubmit->transform(whole_number(0, 100))->capture_default_str();
+  command
+      ->add_option("--local-dir", o->local_directory,
+                   "folder for the stores of running tasks, on a disk of the node; may contain "
+                   "variables of the job; default: $SLURM_TMPDIR, $TMPDIR or /tmp")
+      ->check(one_line());
+  command
+      ->add_option("--copy-every", o->copy_seconds,
+                   "seconds between copies of a running task's store to DIR")
+      ->transform(whole_number(1, 86'400))
+      ->capture_default_str();
+  command
+      ->add_option("--max-array-size", o->max_array_size,
+                   "MaxArraySize of the cluster; larger sweeps use several arrays; default: asked "
+                   "of scontrol")
+      ->transform(whole_number(2, 4'000'001));
+  command->add_option("--submission", o->submission)->group("")->needs(proceed);  // of merge jobs
+  add_sbatch_options(*command, *o);
+  add_run_options(*command, *o);
+  command->callback([o, resubmit, &common, &exit_code] {
+    if (o->proceed) return continue_sweep(*o, resubmit->count() > 0, common, exit_code);
+    if (o->manifests.empty())
+      throw input_error("slurm: found no manifest, expected one (see slurm --help)");
+    if (o->shards == 0)
+      throw input_error("slurm: found no --shards, expected one (see slurm --help)");
+    start_sweep(*o, common);
+  });
+}
+
+}  // namespace turnbench

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace turnbench {
+
+/// A sweep as Slurm jobs: arrays with one task for each shard, and a job that merges the stores of
+/// the shards.  Its folder contains
+///   sweep.json            this object
+///   task.sh, merge.sh     the batch scripts
+///   submissions.jsonl     the submitted jobs
+///   shards/shard-00001.db, .state   copies of the shards' stores, and the states of their tasks
+///   logs/                 the output of the jobs
+///   results.db            the merged store
+struct SlurmSweep {
+  std::filesystem::path directory;  ///< absolute, as the next four
+  std::string program, working_directory;
+  std::vector<std::string> manifests;
+  std::string local_directory;  ///< of the stores of running tasks; $NAME: variables of the job
+  std::vector<std::string> options;  ///< of `turnbench run`
+  int shards = 1;
+  int max_parallel = 0;    ///< tasks that run at the same time; 0: no limit
+  int array_size = 1000;   ///< tasks of one array, at most
+  int resubmissions = 3;   ///< how often missing shards are submitted again
+  int copy_seconds = 300;  ///< between copies of a running task's store
+  /// Options of sbatch, --NAME=VALUE: of both jobs, and of the array alone.
+  std::vector<std::pair<std::string, std::string>> job_options, task_options;
+  std::string extra;                         ///< more options of both jobs, as they were given
+  std::map<std::string, std::size_t> units;  ///< of each experiment
+
+  std::filesystem::path shard_store(int shard) const;
+  std::filesystem::path shard_state(int shard) const;
+  std::filesystem::path results() const { return directory / "results.db"; }
+};
+
+/// The batch scripts.
+std::string task_script(const SlurmSweep& sweep);
+std::string merge_script(const SlurmSweep& sweep);
+
+/// Writes the folder of a sweep.
+/// @throws Error (input) if it contains a sweep that was submitted
+void write_sweep(const SlurmSweep& sweep);
+/// @throws Error (input) if the folder contains no sweep
+SlurmSweep read_sweep(const std::filesystem::path& directory);
+bool is_sweep(const std::filesystem::path& directory);
+
+/// A part of a submission: the tasks of one array, as Slurm writes lists ("1-3,7"), and the number
+/// of shards before the first task.
+struct ArrayPart {
+  int offset = 0;
+  std::string tasks;
+};
+/// Divides shards (from 1, ascending) into arrays with task numbers from 1 to `array_size`.
+std::vector<ArrayPart> array_parts(std::span<const int> shards, int array_size);
+
+/// The job ids of a submission.
+struct SlurmSubmission {
+  std::vector<std::string> arrays;
+  std::string merge;
+  std::vector<std::string> jobs() const;  ///< all of them
+};
+/// The submissions of a sweep, oldest first.
+std::vector<SlurmSubmission> submissions(const SlurmSweep& sweep);
+
+/// Submits shards and the job that merges, and records their ids.  The job that merges may submit
+/// missing shards `resubmissions` times.
+/// @throws Error (runtime) if sbatch fails
+SlurmSubmission submit(const SlurmSweep& sweep, std::span<const int> shards, int resubmissions);
+/// The same as commands of a shell.
+std::string submission_commands(const SlurmSweep& sweep, std::span<const int> shards,
+                                int resubmissions);
+/// The jobs of all submissions that have not ended, by squeue.
+std::vector<std::string> queued_jobs(const SlurmSweep& sweep);
+
+/// The tasks that an array may have on this cluster (MaxArraySize - 1), by scontrol; 0 if it does
+/// not answer.
+int max_array_tasks();
+
+}  // namespace turnbench

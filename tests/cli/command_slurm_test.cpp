@@ -1,0 +1,212 @@
+// `slurm` and `status DIR`, with stand-ins for Slurm's programs; tests/slurm/ tests signals and a
+// real Slurm.
+
+#include <algorithm>
+
+#include "runners/slurm.h"
+#include "tests/slurm/fake_slurm.h"
+
+namespace turnbench::test {
+namespace {
+
+using Slurm = FakeSlurm;
+
+TEST(ArrayParts, DivideShardsIntoArrays) {
+  const auto described = [](const std::vector<int>& shards, int size) {
+    std::string out;
+    for (const ArrayPart& part : array_parts(shards, size))
+      out += fmt::format("{}+{} ", part.offset, part.tasks);
+    return out;
+  };
+  EXPECT_EQ(described({1, 2, 3, 4, 5, 6, 7, 8}, 1000), "0+1-8 ");
+  EXPECT_EQ(described({1, 2, 3, 4, 5, 6, 7, 8}, 3), "0+1-3 3+1-3 6+1-2 ");
+  EXPECT_EQ(described({2, 3, 5, 9}, 1000), "0+2-3,5,9 ");
+  EXPECT_EQ(described({3, 4, 6, 12}, 3), "0+3 3+1,3 9+3 ");
+  EXPECT_EQ(described({}, 3), "");
+}
+
+TEST(ShellWords, AreQuoted) {
+  const std::vector<std::string> words = {"a",   "",   "b c", "it's", "$HOME",
+                                          "x=1", "\"", "*",   "a\nb"};
+  const CommandResult printed = run_command(
+      {"sh", "-c", "for word in " + shell_words(words) + "; do echo \"<$word>\"; done"});
+  EXPECT_EQ(printed.out, "<a>\n<>\n<b c>\n<it's>\n<$HOME>\n<x=1>\n<\">\n<*>\n<a\nb>\n");
+  EXPECT_EQ(shell_words({"a-b", "c d"}), "a-b 'c d'");
+  EXPECT_EQ(run_command({"sh", "-c", "exit 3"}).code, 3);
+  EXPECT_EQ(run_command({"sh", "-c", "kill -9 $$"}).code, 137);
+  EXPECT_EQ(run_command({"no such program"}).code, 127);
+}
+
+TEST_F(Slurm, SubmitsArraysAndAMerge) {
+  const Arguments options = {"--max-parallel", "2", "--time", "1:00:00", "--limit", "1"};
+  Arguments dry = options;
+  dry.push_back("--dry-run");
+  const Finished printed = slurm(7, dry);
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  EXPECT_TRUE(sbatch().empty());
+  // The printed commands do the same as the submission.
+  ASSERT_EQ(run_command({"sh", "-c", printed.out}).code, 0) << printed.out;
+  const std::vector<std::string> of_commands = sbatch();
+  forget_sbatch();
+  const Finished submitted = slurm(7, options);
+  ASSERT_EQ(submitted.code, 0) << submitted.err;
+  EXPECT_EQ(submitted.out, "submitted: job arrays 1, 2, 3, then job 4 merges\n");
+  EXPECT_EQ(sbatch(), of_commands);
+  const std::string task = dir_ + "/task.sh", merge = dir_ + "/merge.sh";
+  const std::vector<std::string> want = {"--parsable",
+                                         "--chdir=" + dir_,
+                                         "--array=1-3%2",
+                                         task,
+                                         "0",
+                                         "",
+                                         "--parsable",
+                                         "--chdir=" + dir_,
+                                         "--array=1-3%2",
+                                         "--dependency=afterany:1",
+                                         task,
+                                         "3",
+                                         "",
+                                         "--parsable",
+                                         "--chdir=" + dir_,
+                                         "--array=1%2",
+                                         "--dependency=afterany:2",
+                                         task,
+                                         "6",
+                                         "",
+                                         "--parsable",
+                                         "--chdir=" + dir_,
+                                         "--dependency=afterany:1:2:3",
+                                         merge,
+                                         "1",
+                                         "3"};
+  EXPECT_EQ(sbatch(), want);
+  EXPECT_EQ(read_file(dir_ + "/submissions.jsonl"),
+            "{\"arrays\":[\"1\",\"2\",\"3\"],\"merge\":\"4\"}\n");
+  // A submitted sweep is not replaced.
+  const Finished again = slurm(7, options);
+  EXPECT_EQ(again.code, 2);
+  EXPECT_NE(again.err.find("found a submitted sweep in"), std::string::npos) << again.err;
+}
+
+TEST_F(Slurm, ScriptsContainTheOptions) {
+  ASSERT_EQ(slurm(2, {"--dry-run",
+                      "--partition",
+                      "p1",
+                      "--account",
+                      "a1",
+                      "--time",
+                      "30",
+                      "--mem",
+                      "8G",
+                      "--cpus-per-task",
+                      "4",
+                      "--device",
+                      "cuda:0,1",
+                      "--extra",
+                      "--qos=q1 --comment='a b'",
+                      "--data",
+                      "tiny-fact=x y",
+                      "--max-array-size",
+                      "1001",
+                      "--local-dir",
+                      "/scratch/$SLURM_JOB_ID/`x`$(y)"})
+                .code,
+            2)
+      << "tiny-fact reads no files";
+  ASSERT_EQ(slurm(2, {"--dry-run", "--partition", "p1", "--account", "a1", "--time", "30", "--mem",
+                      "8G", "--cpus-per-task", "4", "--device", "cuda:0,1", "--extra",
+                      "--qos=q1 --comment='a b'", "--max-array-size", "1001", "--local-dir",
+                      "/scratch/$SLURM_JOB_ID/`x`$(y)"})
+                .code,
+            0);
+  const std::string task = read_file(dir_ + "/task.sh"), merge = read_file(dir_ + "/merge.sh");
+  for (const char* line : {"#!/bin/bash", "#SBATCH --requeue", "#SBATCH --signal=B:USR1@120",
+                           "#SBATCH --partition=p1", "#SBATCH --account=a1", "#SBATCH --time=30",
+                           "#SBATCH --mem=8G", "#SBATCH --cpus-per-task=4", "#SBATCH --gpus=2",
+                           "#SBATCH --qos=q1 --comment='a b'", "options=('--device' 'cuda:0,1')"})
+    EXPECT_NE(("\n" + task).find("\n" + std::string(line) + "\n"), std::string::npos) << line;
+  for (const char* part : {"--partition=p1", "--account=a1", "--time=30", "--qos=q1"})
+    EXPECT_NE(merge.find(part), std::string::npos) << part;
+  for (const char* part : {"--gpus", "--mem", "--cpus-per-task", "--signal"})
+    EXPECT_EQ(merge.find(part), std::string::npos) << part;
+  // Variables of the job are expanded, commands are not run.
+  const std::size_t begin = task.find("local_directory=");
+  const std::string assignment = task.substr(begin, task.find('\n', begin) - begin);
+  EXPECT_EQ(run_command({"bash", "-c",
+                         "SLURM_JOB_ID=5; " + assignment + "; printf %s \"$local_directory\""})
+                .out,
+            "/scratch/5/`x`$(y)");
+  for (const char* script : {"task.sh", "merge.sh"})
+    EXPECT_EQ(run_command({"bash", "-n", dir_ + "/" + script}).code, 0);
+  EXPECT_NE(slurm(2, {"--dry-run", "--device", "cuda", "--gpus", "3"}).code, 2);
+  EXPECT_NE(read_file(dir_ + "/task.sh").find("#SBATCH --gpus=3\n"), std::string::npos);
+}
+
+TEST_F(Slurm, TasksAndMergeEqualOneRun) {
+  ASSERT_EQ(slurm(3, {"--limit", "2"}).code, 0);
+  Json state = status(1);
+  EXPECT_EQ(state["units"], 4);
+  EXPECT_EQ(state["missing"], 3);
+  EXPECT_TRUE(state["seconds_left"].is_null());
+  EXPECT_TRUE(state["each"][0]["units"].is_null());
+  for (int shard = 1; shard <= 3; ++shard) {
+    const CommandResult task = run_task(shard);
+    ASSERT_EQ(task.code, 0) << task.out;
+    if (shard == 3) break;
+    state = status(1);
+    EXPECT_EQ(state["done"], shard);
+    EXPECT_GT(state["seconds_left"], 0);
+  }
+  state = status(0);
+  EXPECT_EQ(state["done"], 3);
+  EXPECT_EQ(state["units_done"], 4);
+  EXPECT_EQ(state["seconds_left"], 0);
+  EXPECT_EQ(directory_.content().count(local_ + "/other"), 1u);
+  EXPECT_EQ(list_directory(local_).size(), 1u) << "nothing is left on the local disk";
+  const Finished merged = proceed();
+  EXPECT_EQ(merged.code, 0) << merged.err;
+  EXPECT_EQ(merged.out, printable(dir_) +
+                            ": 3 of 3 shards merged into results.db: 4 units done, 0 failed, 0 "
+                            "missing\n");
+  ASSERT_EQ(run_program({"run", manifest_, "--limit", "2", "--db", file("want.db")}).code, 0);
+  EXPECT_EQ(run_program({"diff", file("want.db"), dir_ + "/results.db", "--exit-code"}).code, 0);
+  EXPECT_EQ(run_program({"report", dir_ + "/results.db"}).out,
+            run_program({"report", file("want.db")}).out);
+  EXPECT_NE(run_program({"status", dir_})
+                .out.find(": 3 shards: 3 done, 0 with failed units, 0 "
+                          "running, 0 missing\n  4 units: 4 done"),
+            std::string::npos);
+}
+
+// Slurm sends SIGTERM to all processes of a job that it cancels or requeues itself.
+TEST_F(Slurm, BadUsageIsRefused) {
+  const auto refused = [&](Arguments words, const char* expected) {
+    words.insert(words.begin(), "slurm");
+    const Finished bad = run_program(words);
+    EXPECT_EQ(bad.code, 2) << bad.out;
+    EXPECT_NE(bad.err.find(expected), std::string::npos) << bad.err;
+    EXPECT_EQ(std::count(bad.err.begin(), bad.err.end(), '\n'), 1) << bad.err;
+  };
+  refused({"--dir", dir_, "--shards", "2"}, "found no manifest");
+  refused({manifest_, "--dir", dir_}, "found no --shards");
+  refused({manifest_, "--shards", "2"}, "found no --dir");
+  refused({manifest_, "--dir", dir_, "--shards", "0"}, "from 1 to 100000");
+  refused({manifest_, "--dir", dir_, "--shards", "2", "--partition", "a b"}, "expected a word");
+  refused({manifest_, "--dir", dir_, "--shards", "2", "--extra", "a\nb"}, "expected one line");
+  refused({manifest_, "--dir", dir_, "--shards", "2", "--device", "gpu"}, "--device");
+  refused({manifest_, "--dir", dir_, "--shards", "2", "--model", "other=x"}, "--model");
+  refused({file("none.json"), "--dir", dir_, "--shards", "2"}, "none.json");
+  refused({"--continue", "--dir", dir_}, "found no sweep.json");
+  refused({"--continue", "--dir", dir_, "--shards", "2"}, "only one of them");
+  EXPECT_FALSE(path_exists(dir_));
+  EXPECT_EQ(run_program({"status", directory_.path().string()}).code, 2);
+  // sbatch refuses the job.
+  const std::string sbatch = directory_.write("bin/sbatch", "#!/bin/sh\nexit 1\n");
+  const Finished failed = slurm(2);
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_NE(failed.err.find("exit code 1"), std::string::npos) << failed.err;
+  EXPECT_FALSE(path_exists(dir_ + "/submissions.jsonl"));
+}
+
+}  // namespace
+}  // namespace turnbench::test

@@ -1,0 +1,93 @@
+#!/bin/bash
+# A sweep on a real Slurm, on loopback: eight shards in two arrays.  The program of one task is
+# killed, and one task is requeued.  The merged store must equal that of a single run.
+#   tests/slurm/sweep.sh build/turnbench
+set -u
+program=$(realpath "$1")
+here=$(dirname "$(realpath "$0")")
+. "$here/cluster.sh"
+reason=$(cluster_missing)
+if [ -n "$reason" ]; then
+  echo "skipped: $reason"
+  exit 0
+fi
+
+work=$(mktemp -d)
+chmod 755 "$work"
+cluster=$work/cluster
+finish() {
+  code=$?
+  cluster_stop
+  if [ "$code" -ne 0 ] && [ -d "${dir:-}/logs" ]; then tail -n 40 "$dir"/logs/* "$cluster"/log/*; fi
+  rm -rf "$work"
+}
+trap finish EXIT
+fail() {
+  echo "failed: $*"
+  exit 1
+}
+
+mkdir "$cluster" "$work/local"
+export TMPDIR=$work/local
+dir="$work/a sweep's \$folder"
+cat > "$work/eight shards.json" << 'END'
+{"name": "shards", "models": ["tiny"],
+ "datasets": [{"name": "tiny-fact", "limit": 24, "length": 1200},
+              {"name": "tiny-list", "limit": 24, "length": 900}],
+ "positions": ["begin", "end"], "max_new_tokens": 24,
+ "methods": ["full", "snapkv:budget=64", "oracle:budget=64,sinks=4"],
+ "tables": [{"rows": ["method"], "columns": ["position"]}]}
+END
+cd "$work" || exit 1
+cluster_start "$cluster" || exit 1
+
+"$program" slurm "eight shards.json" --shards 8 --dir "$dir" --max-parallel 2 --time 10 \
+  --cpus-per-task 1 --extra "--comment='a test' --nice=1" --threads 1 --copy-every 1 ||
+  fail "slurm: exit code $?"
+[ "$(wc -l < "$dir/submissions.jsonl")" -eq 1 ] || fail "found no submission"
+
+records_of() { "$program" copy "$1" "$work/seen.db" 2> /dev/null | sed 's/.*: //'; }
+
+# Waits until a running task has stored results that another task would continue with.
+wait_for_results() {  # $1: shard; sets pid, job
+  for _ in $(seq 600); do
+    if grep -q state=running "$dir/shards/$1.state" 2> /dev/null &&
+      [[ $(records_of "$dir/shards/$1.db") == [1-9]* ]]; then
+      pid=$(sed 's/.*pid=\([0-9]*\).*/\1/' "$dir/shards/$1.state")
+      job=$(sed 's/.*job=\([0-9_]*\).*/\1/' "$dir/shards/$1.state")
+      return
+    fi
+    sleep 0.1
+  done
+  fail "shard $1 does not run"
+}
+wait_for_results shard-00001
+kill -KILL "$pid" || fail "the program of shard 1 had ended"
+wait_for_results shard-00002
+scontrol requeue "$job" || fail "job $job cannot be requeued"
+"$program" status "$dir"
+[ $? -eq 1 ] || fail "status of an unfinished sweep"
+
+for _ in $(seq 1800); do
+  [ -n "$(squeue --noheader)" ] || break
+  sleep 0.25
+done
+[ -z "$(squeue --noheader)" ] || fail "jobs are still in the queue"
+cat "$dir"/logs/*
+
+grep -q "exit code 137" "$dir"/logs/* || fail "no program was killed"
+grep -q "exit code 75" "$dir"/logs/* || fail "no program was stopped"
+[ "$(grep -l "continues with [1-9]" "$dir"/logs/* | wc -l)" -ge 2 ] ||
+  fail "no task continued a store"
+[ "$(wc -l < "$dir/submissions.jsonl")" -eq 2 ] || fail "shard 1 was not submitted again"
+"$program" status "$dir" || fail "the sweep is not done"
+[ -z "$(ls "$work/local")" ] || fail "files are left on the local disk"
+
+"$program" run "eight shards.json" --db want.db --quiet > /dev/null || fail "run: exit code $?"
+"$program" diff want.db "$dir/results.db" --exit-code || fail "the results differ"
+for format in md csv json; do
+  "$program" report want.db --format $format > want.$format
+  "$program" report "$dir/results.db" --format $format > got.$format
+  cmp want.$format got.$format || fail "the tables differ"
+done
+echo "passed"
