@@ -11,7 +11,7 @@ fail() {
   exit 1
 }
 
-"$cmake" --install "$build" --prefix "$prefix" > "$work/log" || { cat "$work/log"; fail "cmake --install"; }
+"$cmake" --install "$build" --prefix "$prefix" > "$work/log" || fail "$(cat "$work/log")"
 for file in bin/turnbench share/turnbench/experiments/quickstart.json \
   share/turnbench/judges/rubrics share/man/man1/turnbench.1 share/doc/turnbench/docs/store.md \
   share/bash-completion/completions/turnbench share/zsh/site-functions/_turnbench; do
@@ -43,7 +43,8 @@ fi
 
 # The manual page names every command and passes the checks of mandoc.
 page="$prefix/share/man/man1/turnbench.1"
-"$prefix/bin/turnbench" --help | sed -n '/^Subcommands:/,/^[A-Z].*:$/s/^  \([a-z-]*\) .*/\1/p' > "$work/commands"
+"$prefix/bin/turnbench" --help |
+  sed -n '/^Subcommands:/,/^[A-Z].*:$/s/^  \([a-z-]*\) .*/\1/p' > "$work/commands"
 [ "$(wc -l < "$work/commands")" -gt 20 ] || fail "--help lists $(wc -l < "$work/commands") commands"
 while read -r command; do
   grep -qF ".SS ${command//-/\\-}" "$page" || fail "the manual page lacks $command"
