@@ -40,13 +40,13 @@ std::optional<std::int64_t> number_in(const TaskState& state, const std::string&
 }
 
 /// Time in which tasks have run units.
-struct Work {
+struct MeasuredWork {
   double seconds = 0;
   std::size_t units = 0;
 };
 
 /// Reads a shard's store.  Returns whether it has all results.
-bool read_store(const SlurmSweep& sweep, SlurmShard& shard, Work& ended) {
+bool read_store(const SlurmSweep& sweep, SlurmShard& shard, MeasuredWork& ended) {
   const std::filesystem::path file = sweep.shard_store(shard.shard);
   if (!path_exists(file)) return false;
   shard.has_store = true;
@@ -99,12 +99,12 @@ std::vector<int> SlurmProgress::in_state(SlurmShard::State state) const {
 SlurmProgress slurm_progress(const SlurmSweep& sweep, std::int64_t now) {
   SlurmProgress out;
   for (const auto& [experiment, units] : sweep.units) out.units += units;
-  Work work;
+  MeasuredWork work;
   std::size_t largest_missing = 0;
   for (int i = 1; i <= sweep.shards; ++i) {
     SlurmShard shard;
     shard.shard = i;
-    Work ended;  // by earlier tasks of the shard
+    MeasuredWork ended;  // by earlier tasks of the shard
     const bool complete = read_store(sweep, shard, ended);
     const TaskState state = read_state(sweep.shard_state(i));
     const auto word = [&](const char* key) { return state.contains(key) ? state.at(key) : ""; };
