@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxShards = 100'000;
+constexpr int kMostShards = 100'000;
 constexpr int kMaxArrayTasks = 1000;  // of Slurm's default MaxArraySize, 1001
 
 struct SlurmOptions {
@@ -49,7 +49,7 @@ CLI::Validator sbatch_word() {
 }
 
 /// Accepts text of one line.
-CLI::Validator one_line() {
+CLI::Validator single_line() {
   const auto check = [](std::string& text) {
     return text.find_first_of(std::string_view("\n\r\0", 3)) == std::string::npos
                ? std::string()
@@ -242,7 +242,7 @@ void add_sbatch_options(CLI::App& command, SlurmOptions& o) {
       .add_option("--gpus", o.gpus, "GPUs of a task; default: those of --device cuda[:N[,M...]]")
       ->transform(whole_number(1, 1024));
   command.add_option("--extra", o.extra, "more options of sbatch for all jobs, in quotes")
-      ->check(one_line());
+      ->check(single_line());
 }
 
 void add_run_options(CLI::App& command, SlurmOptions& o) {
@@ -269,7 +269,7 @@ void add_slurm_command(CLI::App& app, const CommonOptions& common, int& exit_cod
       "are missing.");
   command->add_option("manifest", o->manifests, "experiment files");
   CLI::Option* shards = command->add_option("--shards", o->shards, "number of tasks");
-  shards->transform(whole_number(1, kMaxShards));
+  shards->transform(whole_number(1, kMostShards));
   command->add_option("--dir", o->directory, "folder for scripts, logs, stores and results.db")
       ->required();
   command->add_flag("--dry-run", o->dry_run, "write the scripts and print the commands of sbatch");
@@ -279,7 +279,7 @@ void add_slurm_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   command
       ->add_option("--max-parallel", o->max_parallel,
                    "tasks that run at the same time; 0: no limit")
-      ->transform(whole_number(0, kMaxShards));
+      ->transform(whole_number(0, kMostShards));
   CLI::Option* resubmit = command->add_option("--resubmit", o->resubmissions,
                                               "how often missing shards are submitted again");
   resubmit->transform(whole_number(0, 100))->capture_default_str();
@@ -287,7 +287,7 @@ void add_slurm_command(CLI::App& app, const CommonOptions& common, int& exit_cod
       ->add_option("--local-dir", o->local_directory,
                    "folder for the stores of running tasks, on a disk of the node; may contain "
                    "variables of the job; default: $SLURM_TMPDIR, $TMPDIR or /tmp")
-      ->check(one_line());
+      ->check(single_line());
   command
       ->add_option("--copy-every", o->copy_seconds,
                    "seconds between copies of a running task's store to DIR")
