@@ -49,23 +49,6 @@ TEST_F(SlurmTask, ACancelledTaskKeepsItsResults) {
   EXPECT_EQ(list_directory(local_).size(), 1u);
 }
 
-TEST_F(SlurmTask, TasksWithoutProgressAreNotRequeuedForever) {
-  ASSERT_EQ(start().code, 0);
-  directory_.write("queue", "RUNNING\n");
-  // The signal arrives before any unit is done.
-  const std::string early =
-      "for _ in $(seq 600); do grep -q state=running shards/shard-00001.state && break; sleep "
-      "0.05; "
-      "done 2> /dev/null; kill -USR1 $task";
-  for (int run = 1; run <= 3; ++run) {
-    std::filesystem::remove(file("scontrol"));
-    const CommandResult task = run_task(1, early);
-    EXPECT_EQ(task.code, run < 3 ? 0 : 75) << task.out;
-    EXPECT_EQ(path_exists(file("scontrol")), run < 3) << task.out;
-    EXPECT_EQ(task.out.find("time limit is too short") == std::string::npos, run < 3) << task.out;
-  }
-}
-
 TEST_F(SlurmTask, AKilledTaskIsSubmittedAgain) {
   ASSERT_EQ(start({"--limit", "16"}).code, 0);
   ASSERT_EQ(run_task(2).code, 0);
