@@ -47,9 +47,9 @@ struct UnitResult {
   std::vector<ScoreValue> scores;  ///< values of probes and of fidelity, for ok records
   std::int64_t prefilled_tokens = 0, decoded_tokens = 0;
   double engine_seconds = 0;  ///< its share of the time of prefills and decode steps
-  std::string lost_device;  ///< why the engine's device is unusable for the rest of the process;
-                            ///< empty if it works
-  bool abandoned = false;   ///< the unit did not end: it has no result
+  std::string lost_device;    ///< why the engine's device is unusable for the rest of the process;
+                              ///< empty if it works
+  bool abandoned = false;     ///< the unit did not end: it has no result
 
   void add(UnitResult part);
 };
