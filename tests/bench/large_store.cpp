@@ -1,10 +1,10 @@
-// Writes a store of made-up results, as large as wanted, for tests/bench/report.sh and store.sh:
+// Writes a store of synthetic results of any size, for tests/bench/report.sh and store.sh:
 //   turnbench_large_store FILE [cells [dialogues [turns [shard shards]]]]
-// Methods by four datasets are the cells; each has every dialogue of its dataset, or those of one
-// shard.  Each record has three scores, six counters and two timings.  Scores are 0, 1 or between,
-// differ by dialogue and method, and are the same at every run.
+// The cells are methods by four datasets; each has all dialogues of its dataset, or those of one
+// shard.  Each record has three scores, six counters and two timings.  Scores are between 0 and 1,
+// differ by dialogue and method, and are the same in every run.
 //   turnbench_large_store --scan FILE
-// times what a run reads that finds all its results.
+// measures the time in which a run with nothing to do reads the store.
 
 #include <fmt/format.h>
 
@@ -15,19 +15,15 @@
 
 #include "common/json.h"
 #include "common/random.h"
+#include "harness/store/shard.h"
 #include "harness/store/stale.h"
 #include "harness/store/store.h"
 
 namespace {
 
-using namespace turnbench;  // NOLINT: a program, no header
+using namespace turnbench;  // NOLINT: a program, not a header
 
 constexpr int kDatasets = 4;
-
-/// The part of the dialogues that a store has.
-struct Shard {
-  int index = 0, count = 1;
-};
 
 std::string method_name(int method) {
   return method == 0 ? "full" : fmt::format("snapkv:budget={}", 16 * method);
@@ -37,7 +33,7 @@ std::string dataset_name(int dataset) {
   return fmt::format("set{}", dataset);
 }
 
-/// As a cell's hash: 16 digits, in no order.
+/// A cell's key: 16 hexadecimal digits without an apparent order.
 std::string key_of(std::string_view what, int number) {
   return fmt::format("{:016x}",
                      Random::from({seed_of(what), static_cast<std::uint64_t>(number)}).next());
@@ -88,7 +84,7 @@ void write_results(Store& store, const StoredExperiment& experiment, int dialogu
     const Cell& cell = experiment.cells[c];
     std::vector<Record> records;
     std::vector<ScoreValue> scores;
-    for (int d = shard.index; d < dialogues; d += shard.count) {
+    for (int d = shard.index - 1; d < dialogues; d += shard.count) {
       Random of_dialogue = Random::from({seed_of(cell.dataset), static_cast<std::uint64_t>(d)});
       Random own = Random::from({seed_of(cell.key), static_cast<std::uint64_t>(d)});
       for (int t = 0; t < turns; ++t) {
@@ -155,7 +151,7 @@ int main(int argc, char** argv) {
   }
   const int cells = number(argc, argv, 2, 2000), dialogues = number(argc, argv, 3, 500),
             turns = number(argc, argv, 4, 1);
-  const Shard shard = {argc > 5 ? std::atoi(argv[5]) : 0, number(argc, argv, 6, 1)};
+  const Shard shard = {number(argc, argv, 5, 1), number(argc, argv, 6, 1)};
   std::filesystem::remove(argv[1]);
   Store store = Store::create(argv[1]);
   const StoredExperiment experiment = make_experiment(cells, dialogues, turns);

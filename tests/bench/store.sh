@@ -29,8 +29,8 @@ for _ in 1 2 3; do
   timed status "$program" status "$folder/large.db"
   "$large" --scan "$folder/large.db"
 done
-shard=0
-while [ $shard -lt $shards ]; do
+shard=1
+while [ $shard -le $shards ]; do
   "$large" "$folder/shard-$shard.db" "$cells" "$dialogues" "$turns" $shard $shards
   shard=$((shard + 1))
 done
