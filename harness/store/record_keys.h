@@ -52,6 +52,17 @@ class RecordKeys {
   RecordIds last_unit_;
 };
 
+/// Deletes records, with all rows that refer to them.
+class RecordRemover {
+ public:
+  explicit RecordRemover(const Database& db)
+      : remove_(db.prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?")) {}
+  void remove(const RecordIds& ids) { (remove_ << ids.first << ids.last).run(); }
+
+ private:
+  Statement remove_;
+};
+
 /// The texts behind the columns of `cell_rows_sql` that refer to a small table by number.
 class StoredTexts {
  public:

@@ -334,6 +334,12 @@ int Database::changes() const {
   return sqlite3_changes(db_);
 }
 
+bool Database::has(std::string_view name) const {
+  return (prepare("SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?")
+          << name)
+      .next();
+}
+
 Transaction::~Transaction() {
   if (!open_) return;
   try {

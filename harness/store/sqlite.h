@@ -87,6 +87,8 @@ class Database {
   Statement prepare(std::string_view sql) const { return Statement(db_, sql); }
   /// The number of rows that the last statement inserted, changed or deleted.
   int changes() const;
+  /// Whether there is a table or view of this name.
+  bool has(std::string_view name) const;
   const std::string& path() const { return path_; }
 
  private:

@@ -57,15 +57,11 @@ struct PartialCopy {
   }
 };
 
-bool has(const Database& db, const char* table) {
-  return (db.prepare("SELECT 1 FROM sqlite_master WHERE name = ?") << table).next();
-}
-
 /// Removes the claims of the runs that use the store, and counts its records.
 std::size_t finish_copy(const fs::path& path) {
   Database db(path, Database::Mode::kReadWrite);
-  if (has(db, "claim")) db.execute("DELETE FROM claim");
-  if (!has(db, "record")) return 0;  // killed before its first write
+  if (db.has("claim")) db.execute("DELETE FROM claim");
+  if (!db.has("record")) return 0;  // killed before its first write
   Statement count = db.prepare("SELECT count(*) FROM record");
   count.next();
   return static_cast<std::size_t>(count.integer(0));

@@ -32,13 +32,11 @@ Store::RowCounts Store::row_counts(const std::string& cell) const {
 void Store::forget(const std::vector<std::string>& cells, const std::string& experiment) {
   Transaction transaction(*db_);
   RecordKeys keys(*db_);
-  Statement records =  // and dependent rows
-      db_->prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?");
+  RecordRemover records(*db_);
   // Imported cells are in no manifest: without their records they would be pending for ever.
   Statement imported = db_->prepare("DELETE FROM experiment_cell WHERE cell = ? AND ordinal >= ?");
   for (const std::string& cell : cells) {
-    const RecordIds ids = keys.cell(cell);
-    (records << ids.first << ids.last).run();
+    records.remove(keys.cell(cell));
     (imported << cell << kFirstImportedOrdinal).run();
   }
   for (const char* table : {"experiment_cell WHERE experiment", "experiment WHERE name"}) {

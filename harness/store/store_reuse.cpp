@@ -79,11 +79,11 @@ void Store::copy_results(const std::vector<ResultCopy>& copies) {
   Transaction transaction(*db_);
   RecordKeys keys(*db_);
   std::vector<std::pair<RecordIds, RecordIds>> units;  // from, to
-  Statement forget = db_->prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?");
+  RecordRemover replaced(*db_);
   for (const ResultCopy& a : copies) {
     for (const std::string* cell : {&a.from, &a.cell}) keys.record(*cell, a.dialogue, 0);  // known
     units.emplace_back(keys.unit(a.from, a.dialogue), keys.unit(a.cell, a.dialogue));
-    (forget << units.back().second.first << units.back().second.last).run();
+    replaced.remove(units.back().second);
   }
   for (const char* table : {"record", "score", "counter", "timing", "ledger", "judgement"}) {
     std::string id, others;  // columns; the first one is the record's id

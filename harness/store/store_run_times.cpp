@@ -35,9 +35,7 @@ void Store::add_run_time(const std::string& experiment, const RunTime& time) {
 
 Store::RunTime Store::run_time(const std::string& experiment) const {
   RunTime out;
-  if (!db_->prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'run_time'")
-           .next())
-    return out;
+  if (!db_->has("run_time")) return out;
   Statement s = db_->prepare(
       fmt::format("SELECT runs, units, seconds, worker_seconds, engine_seconds FROM run_time "
                   "WHERE experiment = ?1 AND manifest_hash = {}",

@@ -19,10 +19,6 @@ CREATE TABLE IF NOT EXISTS shard (
   FOREIGN KEY (experiment, manifest_hash) REFERENCES experiment ON DELETE CASCADE) WITHOUT ROWID;
 )";
 
-bool has_shards(const Database& db) {
-  return db.prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'shard'").next();
-}
-
 /// Units as JSON; most units of a shard have the same cells as others.
 std::string to_text(const std::vector<StoredShard::Unit>& units) {
   std::map<std::vector<std::string>, std::size_t> known;
@@ -65,7 +61,7 @@ void Store::put_shard(const std::string& experiment, const StoredShard& shard) {
 }
 
 void Store::remove_shards(const std::string& experiment) {
-  if (!has_shards(*db_)) return;
+  if (!db_->has("shard")) return;
   Transaction transaction(*db_);
   (db_->prepare(fmt::format("DELETE FROM shard WHERE experiment = ?1 AND manifest_hash = {}",
                             kLatestManifestSql))
@@ -84,7 +80,7 @@ int Store::forget_failed(const std::string& experiment, const StoredShard& shard
 
 std::vector<StoredShard> Store::shards(const std::string& experiment) const {
   std::vector<StoredShard> out;
-  if (!has_shards(*db_)) return out;
+  if (!db_->has("shard")) return out;
   Statement s = db_->prepare(
       fmt::format("SELECT shard, shards, dialogue_limit, units FROM shard WHERE experiment = ?1 "
                   "AND manifest_hash = {} ORDER BY shards, shard",

@@ -110,7 +110,7 @@ void Store::add_records(const std::vector<Record>& records, const std::vector<Sc
   Statement older = db_->prepare(
       "SELECT DISTINCT r.environment, c.method FROM record r JOIN cell c ON c.key = r.cell "
       "WHERE r.cell = ? AND r.dialogue = ? AND r.environment <> ?");
-  Statement forget = db_->prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?");
+  RecordRemover older_records(*db_);
   Statement record = db_->prepare("INSERT OR IGNORE INTO record_data VALUES (?,?,?,?,?,?,?,?,?,?)");
   Statement score = db_->prepare("INSERT OR IGNORE INTO score_data VALUES (?,?,?,?,?)");
   Statement counter = db_->prepare("INSERT OR IGNORE INTO counter_data VALUES (?,?,?)");
@@ -128,8 +128,7 @@ void Store::add_records(const std::vector<Record>& records, const std::vector<Sc
       while (older.next())
         stale |= !changed_parts(older.text(1), sources_in(older.text(0)), sources_).empty();
       older.reset();
-      const RecordIds unit = keys.unit(r.cell, r.dialogue);
-      if (stale) (forget << unit.first << unit.last).run();
+      if (stale) older_records.remove(keys.unit(r.cell, r.dialogue));
     }
     (record << id << name_of(r.status) << PackedText(r.error) << r.prompt_hash << r.prompt_tokens
             << r.truncated_tokens << PackedText(r.answer) << Json(r.answer_tokens).dump()
@@ -166,11 +165,8 @@ int Store::forget_failed(const std::string& experiment) {
 // All turns of a dialogue are replaced, because later turns depend on earlier ones.
 void Store::forget_dialogues(const std::vector<Failure>& failed) {
   RecordKeys keys(*db_);
-  Statement forget = db_->prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?");
-  for (const Failure& f : failed) {
-    const RecordIds unit = keys.unit(f.cell, f.dialogue);
-    (forget << unit.first << unit.last).run();
-  }
+  RecordRemover records(*db_);
+  for (const Failure& f : failed) records.remove(keys.unit(f.cell, f.dialogue));
 }
 
 }  // namespace turnbench

@@ -178,7 +178,7 @@ UnitRows UnitReader::read(const std::string& cell, const std::string& dialogue) 
 
 UnitWriter::UnitWriter(const Database& db)
     : keys_(db),
-      remove_(db.prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?")),
+      remover_(db),
       record_(db.prepare("INSERT INTO record_data VALUES (?,?,?,?,?,?,?,?,?,?)")),
       score_(db.prepare("INSERT INTO score_data VALUES (?,?,?,?,?)")),
       counter_(db.prepare("INSERT INTO counter_data VALUES (?,?,?)")),
@@ -215,8 +215,7 @@ void UnitWriter::add(const std::string& cell, const std::string& dialogue, const
 }
 
 void UnitWriter::remove(const std::string& cell, const std::string& dialogue) {
-  const RecordIds unit = keys_.unit(cell, dialogue);
-  (remove_ << unit.first << unit.last).run();
+  remover_.remove(keys_.unit(cell, dialogue));
 }
 
 std::pair<std::size_t, std::size_t> UnitWriter::complete(const std::string& cell,

@@ -90,7 +90,8 @@ class UnitWriter {
   void put(std::int64_t record, const TurnRows::JudgementRow& judgement);
 
   RecordKeys keys_;
-  Statement remove_, record_, score_, counter_, timing_, ledger_, judgement_;
+  RecordRemover remover_;
+  Statement record_, score_, counter_, timing_, ledger_, judgement_;
 };
 
 }  // namespace turnbench
