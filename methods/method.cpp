@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -403,13 +405,17 @@ void Method::finish(std::string label, const std::string& where) {
   label_ = std::move(label);
   require_useful_parts(where);
   // The order in which the parts are written has no effect, so it is not part of the method's name.
-  std::stable_sort(parts_.begin(), parts_.end(), [&](const Part& a, const Part& b) {
-    const auto rank = [&](const Part& part) {
-      const Policies p = with_error_prefix(where, [&] { return part.info->make(part.parameters); });
-      return p.has_sparse_prefill() ? 0 : p.eviction ? 1 : p.selection ? 2 : p.codec ? 3 : 0;
-    };
-    return rank(a) < rank(b);
-  });
+  std::vector<std::pair<Part, Policies>> made;
+  for (Part& part : parts_) {
+    Policies p = with_error_prefix(where, [&] { return part.info->make(part.parameters); });
+    made.emplace_back(std::move(part), std::move(p));
+  }
+  const auto rank = [](const Policies& p) {
+    return p.has_sparse_prefill() ? 0 : p.eviction ? 1 : p.selection ? 2 : p.codec ? 3 : 0;
+  };
+  std::stable_sort(made.begin(), made.end(),
+                   [&](const auto& a, const auto& b) { return rank(a.second) < rank(b.second); });
+  parts_.clear();
   std::string_view prefill, eviction, selection, codec;  // methods that supply these policies
   const auto decide = [&](std::string_view& by, std::string_view name, const char* what) {
     if (!by.empty()) {
@@ -419,7 +425,7 @@ void Method::finish(std::string label, const std::string& where) {
     by = name;
   };
   bool selects_in_prefill = false;
-  for (const Part& part : parts_) {
+  for (auto& [part, p] : made) {
     const std::string text =
         std::string(part.info->name) +
         (part.parameters.canonical().empty() ? "" : ":" + part.parameters.canonical());
@@ -429,18 +435,18 @@ void Method::finish(std::string label, const std::string& where) {
     glue(name_, std::string(part.info->name));
     glue(canonical_, text);
     eager_ |= part.info->name == "full-eager";
-    const Policies p = with_error_prefix(where, [&] { return part.info->make(part.parameters); });
     if (p.has_sparse_prefill() || p.codec) glue(prefill_key_, text);
     if (p.has_sparse_prefill()) decide(prefill, part.info->name, "the prefill");
     if (p.codec) decide(codec, part.info->name, "how keys and values are stored");
     if (p.eviction) decide(eviction, part.info->name, "what is evicted");
     if (p.selection) {
       decide(selection, part.info->name, "what steps read");
-      with_error_prefix(where, [&] {
-        check_cache_rule(*p.selection, placement_.rule, std::string(part.info->name));
+      with_error_prefix(where, [&, &selected = *p.selection, name = std::string(part.info->name)] {
+        check_cache_rule(selected, placement_.rule, name);
       });
     }
     selects_in_prefill |= p.selects_in_prefill();
+    parts_.push_back(std::move(part));
   }
   if (selects_in_prefill && !eviction.empty()) {
     throw input_error(

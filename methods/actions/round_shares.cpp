@@ -39,15 +39,16 @@ RoundShares measure_round_shares(Engine& engine, const TokenizedDialogue& dialog
   Policies policies;
   policies.prefill = std::make_unique<RoundObserver>([&](const LayerView& view) {
     LayerSums sums(view);
-    const auto shares_of = [&](PositionRange rows) {
-      std::vector<double> shares = round_shares(sums, rows, rounds);
-      if (shares.empty()) shares.assign(rounds.size(), 1 / static_cast<double>(rounds.size()));
-      return shares;
+    /// Returns whether there is attention.
+    const auto add = [&](std::vector<std::vector<double>>& to, PositionRange rows) {
+      std::vector<double>& shares = to.emplace_back(round_shares(sums, rows, rounds));
+      if (!shares.empty()) return true;
+      shares.assign(rounds.size(), 1 / static_cast<double>(rounds.size()));
+      return false;
     };
-    out.question.push_back(shares_of({begin, answer}));
-    out.last.push_back(shares_of({answer - 1, answer}));
-    if (round_shares(sums, {answer - 1, answer}, rounds).empty()) ++out.without_attention;
-    if (end > answer) out.answer.push_back(shares_of({answer, end}));
+    add(out.question, {begin, answer});
+    if (!add(out.last, {answer - 1, answer})) ++out.without_attention;
+    if (end > answer) add(out.answer, {answer, end});
   });
   const DialogueView view{dialogue.tokens, dialogue.spans, dialogue.turn, 0, {}};
   const std::span<const int> tokens = dialogue.tokens;
