@@ -164,7 +164,7 @@ void write_sweep(const SlurmSweep& sweep) {
   if (path_exists(submissions_file(sweep))) {
     throw input_error(
         "--dir: found a submitted sweep in {}, expected another folder (turnbench slurm --continue "
-        "goes on with it)",
+        "resumes it)",
         printable(sweep.directory.string()));
   }
   std::error_code error;

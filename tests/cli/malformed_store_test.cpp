@@ -1,5 +1,5 @@
-// Files that are no stores, and stores that were damaged, through the command line.  Nothing that
-// existed may change.
+// Files that are not stores, and damaged stores, through the command line.  No existing file may
+// change.
 
 #include <gtest/gtest.h>
 
@@ -46,14 +46,14 @@ Malformed older(const char* name, const char* statement, const char* expected) {
           expected};
 }
 
-/// A store whose dialogues have lost a turn that was answered.
+/// A store whose dialogues lack a turn that has answers.
 std::string without_last_turn(const TemporaryDirectory& d) {
   const std::string file = d.write("s.db", small_store());
   execute(file, "UPDATE dialogue SET json = json_remove(json, '$.turns[1]')");
   return file;
 }
 
-/// A case that runs a good manifest into a file that SQL has made.
+/// A case that runs a valid manifest with a store that SQL has created.
 Malformed run_into(const char* name, const char* statement, const char* expected) {
   return {name,
           [statement](const TemporaryDirectory& d) -> Arguments {

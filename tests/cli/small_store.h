@@ -6,14 +6,14 @@
 
 namespace turnbench::test {
 
-/// The text of a manifest that runs in a moment: eight cells' dialogues on the embedded model.
+/// The text of a manifest that runs quickly: eight cells' dialogues on the embedded model.
 std::string small_manifest();
 
-/// The bytes of the store that it fills; made once.
+/// The bytes of the resulting store; computed once.
 const std::string& small_store();
 
-/// Runs SQL on a database file, which is made if it is not there.  In a store, the views can be
-/// changed like tables, and dialogues are not compressed if the SQL names JSON.
+/// Runs SQL on a database file, which is created if it does not exist.  In a store, the views can
+/// be changed like tables, and dialogues are not compressed if the SQL names JSON.
 void execute(const std::string& file, const std::string& sql);
 
 /// Stores the dialogues of a store without compression, so that SQL can read them.

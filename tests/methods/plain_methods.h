@@ -1,7 +1,7 @@
 #pragma once
 
 // The eviction methods in their plainest form: from complete attention matrices in double
-// precision; every score is summed anew, every ranking is a full sort.
+// precision; every score is a new sum, every ranking is a full sort.
 
 #include <algorithm>
 #include <cmath>

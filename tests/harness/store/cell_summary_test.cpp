@@ -28,7 +28,7 @@ struct SummarizedStore : testing::Test {
       out += fmt::format("{} {}\n", cell, mean);
     return out;
   }
-  /// What status and report say is the same after all summaries are computed anew.
+  /// The output of status and report is the same after all summaries are computed again.
   void expect_current() const {
     const std::string stored = shown();
     execute(db, "DELETE FROM cell_summary");

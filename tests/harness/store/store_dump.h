@@ -1,6 +1,6 @@
 #pragma once
 
-// What a store holds, for comparison.
+// The content of a store, for comparison.
 
 #include <gtest/gtest.h>
 
