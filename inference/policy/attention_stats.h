@@ -53,9 +53,9 @@ struct HeadScores {
   }
 };
 
-/// Rule for the sum of attention probabilities over rows.  With `gumbel` or a temperature, the
-/// probabilities are softmax((logit + g) / temperature) with g drawn from Gumbel(0, 1) (Adnan et
-/// al., Keyformer, 2024).
+/// Rule for the sum of attention probabilities over rows.  The probabilities are
+/// softmax((logit + g) / temperature).  With `gumbel`, g is drawn from Gumbel(0, 1) (Adnan et al.,
+/// Keyformer, 2024); otherwise g is 0.
 struct ColumnRule {
   bool gumbel = false;
   double temperature = 1;
@@ -76,7 +76,7 @@ struct ColumnMass {
 /// Column masses of one layer of a sequence, accumulated over the passes of a prefill.
 struct ColumnMasses {
   std::map<ColumnRule, ColumnMass> by_rule;
-  double seconds = 0;  ///< time spent on them
+  double seconds = 0;  ///< time spent on computing them
 };
 
 /// The query rows of a pass, after RoPE.
@@ -92,11 +92,11 @@ struct LineMass {
   std::vector<float> vertical, slash;
 };
 
-/// Attention statistics of one layer of one sequence.  They are computed on demand; window and
-/// column masses are computed once for all policies.  No n x n matrix is stored.  All statistics
-/// are those of dense causal attention over the cached keys, even if the layer's own attention is
-/// sparse.  Window and column masses are also available if the sets are in host memory: the layer's
-/// keys are then copied to the device.
+/// Attention statistics of one layer of one sequence.  They are computed on demand.  Window and
+/// column masses are computed once, and all policies receive the same result.  No n x n matrix is
+/// stored.  All statistics are those of dense causal attention over the cached keys, even if the
+/// layer's own attention is sparse.  Window and column masses are also available if the sets are in
+/// host memory: the layer's keys are then copied to the device.
 class AttentionStats {
  public:
   AttentionStats(Backend& backend, const ModelShape& shape, float scale, int sliding_window,

@@ -24,7 +24,7 @@ class CacheCodec {
   /// Bytes of an encoded row of `head_dim` elements, at least 1.
   virtual std::size_t row_bytes(int head_dim) const = 0;
   /// row: [head_dim]; out: [row_bytes], at any alignment.  Encoding a decoded row must give the
-  /// same bytes.
+  /// bytes from which it was decoded.
   virtual void encode(KvRow kind, std::span<const float> row, std::span<std::byte> out) const = 0;
   /// bytes: [row_bytes], at any alignment; out: [head_dim].  Kernels read these elements rounded to
   /// the KV dtype.  Any bytes must be accepted: slots of a working set may not have been written

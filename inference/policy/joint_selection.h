@@ -19,7 +19,7 @@ struct SelectionJobs {
   std::vector<DimensionScoreJob> dimensions;
   std::vector<ReduceHeadsJob> reductions;
   std::vector<TopKJob> choices;
-  std::deque<RowsOnDevice> rows;  ///< that jobs refer to
+  std::deque<RowsOnDevice> rows;  ///< the rows to which the jobs refer
 
   /// Runs the jobs, each kind as one operation of the backend.
   void run(Backend& backend, float scale) const;

@@ -31,7 +31,7 @@ struct IndexPath {
   }
 };
 
-/// One layer of one sequence, as a policy receives it.
+/// One layer of one sequence in a pass, as a policy receives it.
 struct LayerView {
   int layer = 0;
   ModelShape shape;
@@ -58,13 +58,14 @@ struct LayerView {
   int sliding_window = 0;  ///< of the layer, in positions; 0: none
   /// At the end of a prompt: shared by all sequences that continue from the same cached tokens.
   LayerMemo* memo = nullptr;
-  /// At the end of a prompt: the layer is offloaded unless `demand` keeps it on the device.
+  /// True at the end of a prompt with placement=host: the layer is then offloaded, unless `demand`
+  /// keeps it on the device.
   bool goes_to_host = false;
   BackgroundTasks* background = nullptr;
   Arena* scratch = nullptr;  ///< in the backend's memory, valid until the policy has selected
   IndexPath index_path = {};
 
-  /// Number of query heads that read one set.
+  /// The number of query heads that read one set.
   int heads_per_set() const { return shape.heads / static_cast<int>(sets.size()); }
   /// The queries of a decode step for the query heads that read a set: [heads_per_set, head_dim].
   MatrixView<const float> step_queries(std::size_t set) const {
@@ -93,8 +94,8 @@ PromptSize prompt_size(const LayerView& view);
 
 /// The number of tokens in the layer's largest set.
 std::int32_t longest_set(const LayerView& view);
-/// Pinned ranges of a set with `tokens` tokens: the first `sinks` tokens, and the local window from
-/// slot `window` to the last token.
+/// The pinned ranges of a set with `tokens` tokens: the first `sinks` tokens, and a local window
+/// that starts at slot `window` and ends with the last token.
 std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens);
 
 }  // namespace turnbench

@@ -20,7 +20,7 @@ inline DeviceNeeds demand_at(const SelectionPolicy& selection, const LayerView& 
 
 /// Where keys and values are stored.
 struct Placement {
-  bool host = false;  ///< in host memory; the device has a working set of fixed size
+  bool host = false;  ///< in host memory; the device has a working set for each layer
   Residency::Rule rule = Residency::Rule::kLru;
   int cache_tokens = 0;  ///< per KV set and layer, in addition to what a step needs
   int cache_block = 128;

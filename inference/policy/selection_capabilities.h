@@ -26,11 +26,12 @@ const Capability* capability(const SelectionPolicy* policy) {
 }
 
 /// Also selects during the prefill (infllm, round).  Slots must equal positions, so no token may be
-/// evicted.  Sequences that share such a prefill continue with clones of its policy.
+/// evicted.  Sequences that share such a prefill continue with clones of the policy that selected
+/// in it.
 class PromptSelection {
  public:
   virtual ~PromptSelection() = default;
-  /// Whether the policy selects during the prefill with its settings.
+  /// Whether the policy, with its settings, selects during the prefill.
   virtual bool selects_in_prefill() const { return true; }
   /// As PrefillPolicy::reuses_cached_prompt.
   virtual bool reuses_cached_prompt() const { return true; }
@@ -73,15 +74,15 @@ class StepRetrieval {
   virtual void begin_step(const StepView&) {}
 };
 
-/// Reuses one selection in all upper layers.  It is made by one layer (specontext-self) or before
-/// layer 0 (specontext).
+/// Reuses one selection in all upper layers.  The selection is made by one layer (specontext-self)
+/// or before layer 0 (specontext).
 class SelectsAhead {
  public:
   virtual ~SelectsAhead() = default;
   /// Index of the layer that selects; all later layers reuse its selection.  -1: the selection is
   /// made before layer 0; nullopt: every layer selects for itself.  `select` of upper layers reads
-  /// neither queries nor keys.  For offloaded upper layers, the engine calls it and starts the
-  /// transfers as soon as this layer has selected.
+  /// neither queries nor keys.  For offloaded upper layers, the engine calls `select` and starts
+  /// the transfers as soon as the selection is made.
   virtual std::optional<int> deciding_layer(const ModelShape&) const = 0;
 };
 
@@ -97,10 +98,10 @@ class OffloadsDuringDecode {
   virtual bool may_offload() const { return true; }
 };
 
-/// Tokens of a step whose keys must be rebuilt.
+/// The tokens that a step reads and whose keys must be rebuilt.
 struct MissingKeys {
   std::span<KvHeadCache> sets;  ///< working sets of the layer, in the backend's memory
-  /// From slots of the view's sets (`host`) to slots of the working sets (`device`).
+  /// Slots in the view's sets (`host`), and in the working sets (`device`).
   std::span<const SlotCopy> tokens;
   RopeTable rope;  ///< covers the positions of all tokens
 };

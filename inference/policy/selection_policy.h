@@ -26,7 +26,8 @@ struct SelectionTraits {
   /// turn (false); nullopt: both.
   std::optional<bool> keeps_cache = {};
   /// Prefill and decode steps read only the pinned tokens.  Offloaded tokens are transferred when
-  /// the pinned set changes: for all layers at once, or layer by layer (`loads_by_layer`).
+  /// the set of pinned tokens changes: for all layers at once, or layer by layer
+  /// (`loads_by_layer`).
   bool reads_pinned_only = false, loads_by_layer = false;
   /// If not 0: relative distances are clamped to this value (as in InfLLM) if `select` returns
   /// lists.  Requires `pre_rope_keys`.
