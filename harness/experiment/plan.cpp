@@ -143,10 +143,24 @@ class Planner {
 }  // namespace
 
 std::vector<const Unit*> Plan::units_of(std::size_t model) const {
-  std::vector<const Unit*> out;
+  // Units with equal cells differ in their dialogues.
+  std::map<std::string, std::vector<const Unit*>> by_cell;
+  std::vector<const std::vector<const Unit*>*> groups;
   for (const Unit& unit : units) {
-    if (unit.model == model) out.push_back(&unit);
+    if (unit.model != model) continue;
+    std::vector<const Unit*>& group = by_cell[unit.cells.front().key];
+    if (group.empty()) groups.push_back(&group);
+    group.push_back(&unit);
   }
+  std::vector<std::pair<double, const Unit*>> order;  // by the share of its group that is done
+  for (const auto* group : groups) {
+    for (std::size_t i = 0; i < group->size(); ++i)
+      order.emplace_back(static_cast<double>(i) / static_cast<double>(group->size()), (*group)[i]);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<const Unit*> out;
+  for (const auto& [done, unit] : order) out.push_back(unit);
   return out;
 }
 

@@ -30,7 +30,8 @@ struct Plan {
   std::vector<ProbeUnit> probe_units;  ///< run after the units
 
   std::size_t unit_count() const { return units.size() + probe_units.size(); }
-  /// The units of a model, in the order in which workers run them.
+  /// The units of a model, in the order in which workers run them: units of all datasets and
+  /// positions in turn, so that the cells of a table fill evenly.
   std::vector<const Unit*> units_of(std::size_t model) const;
   /// The probe units of a model, which workers run when no other unit is left.
   std::vector<const ProbeUnit*> probe_units_of(std::size_t model) const;

@@ -108,6 +108,7 @@ class UnitMemory {
     std::map<bool, int> host_copies;  // layers, by whether they have pre-RoPE keys
     const Policies* shown = nullptr;  // of a branch, one with a selection if there is any
     for (const std::size_t cell : prefill.cells) {
+      if (turn.sharing.decoder_of[cell] != cell) continue;
       const Method& method = *turn.cells[cell].method;
       const Policies& p = method.policies();
       columns.merge(columns_of(p));
@@ -320,15 +321,17 @@ PlannedTurn plan_turn(const Unit& unit, std::size_t turn, HistoryAnswers answers
     for (UnitCell& reference : missing_references(unit.cells))
       out.cells.push_back(std::move(reference));
   }
-  std::vector<TurnCell> cells;
-  for (const UnitCell& cell : out.cells) {
-    const bool differs =
-        answers == HistoryAnswers::kDiffer && turn > 0 && cell.answers == Answers::kOwn;
-    const std::size_t prompt = differs ? 1 + cells.size() : 0;
-    cells.push_back(
-        {cell.method, start_of(cell, turn, unit.dialogue->turns.size(), isolated), prompt});
+  for (std::size_t t = 0; t <= turn; ++t) {
+    std::vector<TurnCell> cells;
+    for (const UnitCell& cell : out.cells) {
+      const bool differs =
+          answers == HistoryAnswers::kDiffer && t > 0 && cell.answers == Answers::kOwn;
+      const std::size_t prompt = differs ? 1 + cells.size() : 0;
+      const TurnStart start = start_of(cell, t, unit.dialogue->turns.size(), isolated);
+      cells.push_back(turn_cell(cell, start, prompt, cells.size(), out.sharing));
+    }
+    out.sharing = share_turn(cells, out.fidelity);
   }
-  out.sharing = share_turn(cells, out.fidelity);
   return out;
 }
 

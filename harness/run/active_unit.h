@@ -21,6 +21,8 @@ namespace turnbench {
 struct Branch : Conversation {
   const UnitCell* cell;
   TurnStart start = TurnStart::kFork;  ///< of the current turn
+  /// The branch that decodes the current turn's answer for this one; null if it decodes itself.
+  Branch* decoder = nullptr;
   std::optional<Sequence> sequence;
   /// Number of tokens of each earlier turn's prompt, all of which are prefixes of the current
   /// prompt.

@@ -56,10 +56,13 @@ void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& de
     prompt.add_answer(
         turn - 1, answers == Answers::kGold ? renderer.gold_answer_tokens(turns[at - 1]) : answer);
   }
-  if (turn == 0) rendered_ = render_all(renderer, decoding, *dialogue);
-  const RenderedTurn rendered = std::move(rendered_[at]);
+  if (!rendered) {
+    rendered = std::make_shared<const std::vector<RenderedTurn>>(
+        render_all(renderer, decoding, *dialogue));
+  }
+  const RenderedTurn& added = (*rendered)[at];
   history_tokens = prompt.tokens.size();
-  prompt.add_turn(rendered);
+  prompt.add_turn(added);
   answer.clear();
   stopped = finished = false;
   limit_ = static_cast<std::size_t>(answer_limit(decoding, turns[at]));
@@ -71,7 +74,7 @@ void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& de
   record.dialogue = dialogue->id;
   record.turn = turn;
   record.prompt_tokens = static_cast<int>(prompt.tokens.size());
-  record.truncated_tokens = rendered.truncated_tokens;
+  record.truncated_tokens = added.truncated_tokens;
   record.prompt_hash = hash_bytes(std::as_bytes(std::span(prompt.tokens)));
 }
 
@@ -81,6 +84,13 @@ void Conversation::sample_token(std::span<const float> logits, const std::vector
   last_token_ = token;
   if (!stopped) answer.push_back(token);
   finished = stopped || answer.size() >= limit_;
+}
+
+void Conversation::copy_answer(const Conversation& from) {
+  answer = from.answer;
+  stopped = from.stopped;
+  finished = from.finished;
+  last_token_ = from.last_token_;
 }
 
 std::vector<int> Conversation::ended_answer() const {

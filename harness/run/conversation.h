@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -50,21 +51,24 @@ struct Conversation {
   bool stopped = false;   ///< the answer ended at a stop token
   bool finished = false;  ///< the answer is complete: stop token, or maximum length
   Record record;          ///< of the current turn; the caller sets its cell
+  /// All turns; conversations with the same dialogue share them.  Null before the first turn.
+  std::shared_ptr<const std::vector<RenderedTurn>> rendered;
 
   /// Appends the previous answer (the method's own or the gold answer) and the next turn to the
-  /// prompt.  Sampling has the same seed in every cell.  The first call renders all turns.
-  /// @throws Error (input) on the first call if the dialogue is too long even without its contexts.
+  /// prompt.  Sampling has the same seed in every cell.  Renders all turns if `rendered` is null.
+  /// @throws Error (input) if it renders a dialogue that is too long even without its contexts.
   void begin_turn(const PromptRenderer& renderer, const Decoding& decoding, Answers answers,
                   int turn);
   /// Samples the next token of the answer.  A token in `stops` ends the answer.
   void sample_token(std::span<const float> logits, const std::vector<int>& stops);
+  /// Takes over the answer of a conversation with the same prompt.
+  void copy_answer(const Conversation& from);
   /// The answer, including the stop token that ended it, if any.
   std::vector<int> ended_answer() const;
   /// Writes the answer to a record.
   void write_answer(const PromptRenderer& renderer, Record& record) const;
 
  private:
-  std::vector<RenderedTurn> rendered_;  ///< future turns
   Sampler sampler_;
   std::size_t limit_ = 0;  ///< maximum number of answer tokens
   int last_token_ = 0;     ///< the token sampled last

@@ -106,7 +106,7 @@ TurnSharing share_turn(const ActiveUnit& unit, const Decoding& decoding) {
   std::vector<TurnCell> cells;
   for (const Branch& b : unit.branches) {
     const std::size_t prompt = prompts.try_emplace(b.prompt.tokens, prompts.size()).first->second;
-    cells.push_back({b.cell->method, b.start, prompt});
+    cells.push_back(turn_cell(*b.cell, b.start, prompt, cells.size(), unit.sharing));
   }
   return share_turn(cells, decoding.fidelity.has_value());
 }
@@ -132,8 +132,11 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
                                            std::vector<Prefill>& work) {
   std::map<PrefixKey, Sequence> prefixes;
   for (Branch& b : unit.branches) {
-    if (b.start == TurnStart::kFork || b.start == TurnStart::kRestart)
+    if (b.decoder != nullptr) {
+      b.sequence.reset();
+    } else if (b.start == TurnStart::kFork || b.start == TurnStart::kRestart) {
       b.sequence = engine.make_sequence(b.cell->method->make());
+    }
   }
   for (const TurnPrefill& planned : unit.sharing.prefills) {
     if (planned.start != TurnStart::kFork) {
@@ -151,8 +154,10 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
     shared.pass.sequence = &at->second;
     shared.is_full = planned.is_full;
     for (const std::size_t cell : planned.cells) {
-      shared.forks.push_back(&unit.branches[cell]);
-      shared.pass.forks.push_back(&*unit.branches[cell].sequence);
+      Branch& b = unit.branches[cell];
+      if (b.decoder != nullptr) continue;
+      shared.forks.push_back(&b);
+      shared.pass.forks.push_back(&*b.sequence);
     }
   }
   return prefixes;

@@ -41,13 +41,16 @@ struct TurnCell {
   const Method* method = nullptr;
   TurnStart start = TurnStart::kFork;
   std::size_t prompt = 0;  ///< a number; equal if and only if the prompts are
+  bool evicts = true;      ///< while it decodes, if the method does
+  std::size_t state =
+      0;  ///< kContinue: a number; equal only if the previous turn left equal caches
 };
 
 /// One prefill of a turn.
 struct TurnPrefill {
   TurnStart start = TurnStart::kFork;
   std::size_t first = 0;           ///< the cell that determines the method and the prompt
-  std::vector<std::size_t> cells;  ///< those that decode after it; exactly one unless `kFork`
+  std::vector<std::size_t> cells;  ///< those that answer after it
   std::string key;                 ///< kFork: the prefill key
   bool is_sparse = false;
   bool reuses_cached_prompt = true;  ///< as in Policies
@@ -62,6 +65,9 @@ struct TurnPrefill {
 /// The prefills of a turn.  Cells are indices in the argument of `share_turn`.
 struct TurnSharing {
   std::vector<TurnPrefill> prefills;
+  /// For each cell, the first cell with the same method in the same state, which decodes for both:
+  /// their answers are equal.  A cell that decodes for itself has its own index.
+  std::vector<std::size_t> decoder_of;
   /// The dense histories that cells continue, by whether they store pre-RoPE keys, and the first
   /// cell of each.
   std::map<bool, std::size_t> dense_histories;
@@ -71,6 +77,10 @@ struct TurnSharing {
 
   bool operator==(const TurnSharing&) const = default;
 };
+
+/// `index`: of the cell in its unit.  `previous`: the sharing of the previous turn, if any.
+TurnCell turn_cell(const UnitCell& cell, TurnStart start, std::size_t prompt, std::size_t index,
+                   const TurnSharing& previous);
 
 /// `fidelity`: every prompt also gets a prefill with full attention, the reference.
 TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity);

@@ -1,6 +1,9 @@
 #include "harness/run/unit.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <iterator>
+#include <limits>
 #include <list>
 #include <new>
 
@@ -39,37 +42,87 @@ bool stops(UnitRunner& runner, const StopTime& stop) {
   return time.has_value();
 }
 
-/// Runs a unit alone, after it failed together with others; if it fails again, its cells one by
-/// one.
-UnitResult run_apart(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                     const Unit& unit, const StopTime& stop) {
-  const auto fail = [&](const Error& error) {
-    if (unit.cells.size() == 1) return failed(unit, error);
-    if (error.kind() == ErrorKind::kDevice)
-      return failed(unit, shared_by(unit.cells.size(), error));
-    UnitResult out;
-    for (const Unit& part : unit.split()) {
-      if (out.lost_device.empty() && !out.abandoned)
-        out.add(run_apart(engine, renderer, decoding, part, stop));
-    }
-    return out;
-  };
-  try {
-    UnitRunner runner(engine, renderer, decoding);
-    runner.add(unit);
-    while (!stops(runner, stop) || !runner.empty()) {
-      std::list<ActiveUnit> ended = runner.step();
-      if (!ended.empty()) return std::move(ended.front().result);
-    }
-    UnitResult out;
-    out.abandoned = true;
-    return out;
-  } catch (const Error& error) {
-    return fail(error);
-  } catch (const std::bad_alloc&) {
-    return fail(no_memory());
-  }
+/// The amount of work that memory has room for, as cells times tokens.
+class Room {
+ public:
+  bool has(std::int64_t work) const { return work < least_without_; }
+  void failed(std::int64_t work) { least_without_ = std::min(least_without_, work); }
+
+ private:
+  std::int64_t least_without_ = std::numeric_limits<std::int64_t>::max();
+};
+
+std::int64_t work_of(const Unit& unit, std::size_t cells) {
+  return static_cast<std::int64_t>(cells) * estimate_context_tokens(*unit.dialogue);
 }
+std::int64_t work_of(const Unit& unit) {
+  return work_of(unit, unit.cells.size());
+}
+
+bool ran_out_of_memory(const UnitResult& result) {
+  return std::any_of(result.records.begin(), result.records.end(),
+                     [](const Record& r) { return r.status == Record::Status::kOutOfMemory; });
+}
+
+/// Runs units one at a time.
+class UnitsApart {
+ public:
+  UnitsApart(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+             const StopTime& stop, Room& room)
+      : engine_(engine), renderer_(renderer), decoding_(decoding), stop_(stop), room_(room) {}
+
+  /// Runs a unit in parts for which there is room.
+  UnitResult run(const Unit& unit) {
+    const std::size_t cells = unit.cells.size();
+    std::size_t parts = 1;
+    while (parts < cells && !room_.has(work_of(unit, (cells + parts - 1) / parts))) ++parts;
+    return parts == 1 ? run_whole(unit) : run_parts(unit, parts);
+  }
+
+  /// Runs the halves of a unit that failed alone.
+  UnitResult run_halves(const Unit& unit, const Error& error) {
+    const std::size_t cells = unit.cells.size();
+    if (cells == 1 || error.kind() == ErrorKind::kDevice)
+      return failed(unit, shared_by(cells, error));
+    UnitResult out = run_parts(unit, 2);
+    if (error.kind() == ErrorKind::kMemory && !ran_out_of_memory(out)) room_.failed(work_of(unit));
+    return out;
+  }
+
+ private:
+  UnitResult run_parts(const Unit& unit, std::size_t parts) {
+    UnitResult out;
+    for (const Unit& part : unit.split(parts)) {
+      if (out.lost_device.empty() && !out.abandoned) out.add(run_whole(part));
+    }
+    return out;
+  }
+
+  /// Runs a unit; if that fails, its halves.
+  UnitResult run_whole(const Unit& unit) {
+    try {
+      UnitRunner runner(engine_, renderer_, decoding_);
+      runner.add(unit);
+      while (!stops(runner, stop_) || !runner.empty()) {
+        std::list<ActiveUnit> ended = runner.step();
+        if (!ended.empty()) return std::move(ended.front().result);
+      }
+      UnitResult out;
+      out.abandoned = true;
+      return out;
+    } catch (const Error& error) {
+      return run_halves(unit, error);
+    } catch (const std::bad_alloc&) {
+      return run_halves(unit, no_memory());
+    }
+  }
+
+  Engine& engine_;
+  const PromptRenderer& renderer_;
+  const Decoding& decoding_;
+  const StopTime& stop_;
+  Room& room_;
+};
 
 }  // namespace
 
@@ -83,9 +136,14 @@ std::int64_t estimate_context_tokens(const Dialogue& dialogue) {
   return out;
 }
 
-std::vector<Unit> Unit::split() const {
+std::vector<Unit> Unit::split(std::size_t parts) const {
   std::vector<Unit> out;
-  for (const UnitCell& cell : cells) out.push_back({dialogue, {cell}, model, dataset, false, key});
+  const std::size_t count = std::min(parts, cells.size());
+  const auto at = [&](std::size_t part) {
+    return cells.begin() + static_cast<std::ptrdiff_t>(cells.size() * part / count);
+  };
+  for (std::size_t i = 0; i < count; ++i)
+    out.push_back({dialogue, {at(i), at(i + 1)}, model, dataset, false, key});
   if (!out.empty()) out.back().last_part = last_part;
   return out;
 }
@@ -119,14 +177,31 @@ std::vector<Record> failed_records(const std::string& cell, const Dialogue& dial
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                const std::function<std::optional<Unit>()>& next,
                const std::function<void(const Unit&, UnitResult)>& done, const StopTime& stop) {
+  Room room;
+  UnitsApart apart(engine, renderer, decoding, stop, room);
   UnitRunner runner(engine, renderer, decoding);
+  // Returns false if the run ends.
+  const auto deliver = [&](const Unit& unit, UnitResult result) {
+    if (result.abandoned) return false;
+    const bool lost = !result.lost_device.empty();
+    done(unit, std::move(result));
+    return !lost;
+  };
   std::optional<Unit> waiting = next();
   while (waiting || !runner.empty()) {
     if (stops(runner, stop)) {
       waiting.reset();
       if (runner.empty()) return;
     }
-    if (waiting && runner.has_room(*waiting)) {
+    if (waiting && runner.empty() && !room.has(work_of(*waiting))) {
+      if (!deliver(*waiting, apart.run(*waiting))) return;
+      waiting = next();
+      continue;
+    }
+    std::int64_t work = 0;
+    for (const ActiveUnit& unit : runner.active()) work += work_of(unit.unit);
+    if (waiting && runner.has_room(*waiting) && room.has(work + work_of(*waiting))) {
+      work += work_of(*waiting);
       runner.add(std::move(*waiting));
       waiting = next();
     }
@@ -148,15 +223,13 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
       for (const Unit& unit : units) done(unit, failed(unit, shared_by(cells, *failure)));
       return;
     }
+    bool fit_alone = units.size() > 1 && failure->kind() == ErrorKind::kMemory;
     for (const Unit& unit : units) {
-      const bool alone = units.size() == 1 && unit.cells.size() == 1;
-      UnitResult result =
-          alone ? failed(unit, *failure) : run_apart(engine, renderer, decoding, unit, stop);
-      if (result.abandoned) return;
-      const bool lost = !result.lost_device.empty();
-      done(unit, std::move(result));
-      if (lost) return;
+      UnitResult result = units.size() == 1 ? apart.run_halves(unit, *failure) : apart.run(unit);
+      fit_alone &= !ran_out_of_memory(result);
+      if (!deliver(unit, std::move(result))) return;
     }
+    if (fit_alone) room.failed(work);
   }
 }
 

@@ -34,7 +34,9 @@ struct Unit {
   std::string key = {};                ///< of the planned unit, as in `Plan`
 
   /// One unit for each cell, in order.
-  std::vector<Unit> split() const;
+  std::vector<Unit> split() const { return split(cells.size()); }
+  /// At most `parts` units with about equally many of the cells, in order.
+  std::vector<Unit> split(std::size_t parts) const;
 };
 
 /// Records for all turns of a dialogue that failed in a cell.
@@ -65,11 +67,12 @@ using StopTime = std::function<std::optional<Clock::time_point>()>;
 /// Runs units on one engine, several at the same time.  Calls `next` for each unit until it returns
 /// nullopt, and `done` as soon as a unit has ended, while others may still run.  Cells with the
 /// same prefill share it; the branches of all units decode as one batch.  Sharing affects cost,
-/// never results.  If a cell fails, its error is recorded and the other cells continue.  If the
-/// device is lost, all cells that ran together are recorded as failed, and no further unit runs.
-/// Polls `stop` before each turn and each decode step: once it gives a time, no unit starts, and
-/// units that are not expected to end by this time are abandoned (`done` is not called).
-/// Exceptions of `next` and `done` are propagated.
+/// never results.  If units fail together, each runs again alone, and one that fails alone runs in
+/// halves: the error of a cell that fails alone is recorded.  If there was too little memory, later
+/// units run in as many parts as had enough.  If the device is lost, all cells that ran together
+/// are recorded as failed, and no further unit runs. Polls `stop` before each turn and each decode
+/// step: once it gives a time, no unit starts, and units that are not expected to end by this time
+/// are abandoned (`done` is not called). Exceptions of `next` and `done` are propagated.
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                const std::function<std::optional<Unit>()>& next,
                const std::function<void(const Unit&, UnitResult)>& done, const StopTime& stop = {});

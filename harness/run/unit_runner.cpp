@@ -79,8 +79,17 @@ std::list<ActiveUnit> UnitRunner::step() {
   for (ActiveUnit& unit : active_) {
     if (!unit.answered()) continue;
     ++unit.turn;
-    for (Branch& b : unit.branches) begin_turn(b, unit.turn);
+    for (Branch& b : unit.branches) {
+      b.rendered = unit.branches.front().rendered;
+      begin_turn(b, unit.turn);
+    }
     unit.sharing = share_turn(unit, decoding_);
+    for (std::size_t i = 0; i < unit.branches.size(); ++i) {
+      Branch& b = unit.branches[i];
+      const std::size_t decoder = unit.sharing.decoder_of[i];
+      b.decoder = decoder == i ? nullptr : &unit.branches[decoder];
+      b.finished |= b.decoder != nullptr;
+    }
     starting.push_back(&unit);
   }
   if (!starting.empty()) prefill(starting);
@@ -91,6 +100,7 @@ std::list<ActiveUnit> UnitRunner::step() {
   for (auto unit = active_.begin(); unit != active_.end();) {
     const auto next = std::next(unit);
     if (unit->answered()) {
+      copy_answers(*unit);
       if (decoding_.fidelity) measure_fidelity(*unit);
       for (Branch& b : unit->branches) finish_turn(*unit, b);
       if (unit->turn + 1 == static_cast<int>(unit->unit.dialogue->turns.size())) {
@@ -195,17 +205,20 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
     prefill_peak_bytes_ = engine_.memory().peak_kv_bytes();
     engine_.memory().reset_peak();
   }
-  std::size_t branches = 0;
   for (ActiveUnit* unit : starting) unit->full_logits.clear();
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (work[i].is_full) work[i].unit->full_logits[work[i].pass.sequence->tokens] = logits[i];
     for (Branch* b : work[i].forks) {
       b->logits = logits[i];
-      const bool is_forced = decoding_.fidelity && b->recorded && !b->is_full;
-      if (is_forced) b->prompt_logits = logits[i];
-      if (is_forced || b->takes_answer_back()) b->before_answer = b->sequence->fork();
+      keep_prompt_end(*b);
     }
-    branches += work[i].forks.size();
+  }
+  std::size_t branches = 0;
+  for (ActiveUnit* unit : starting) {
+    for (Branch& b : unit->branches) {
+      branches += b.skips() ? 0 : 1;
+      if (b.decoder != nullptr) keep_prompt_end(b);
+    }
   }
   const double seconds =
       seconds_since(start) / static_cast<double>(std::max<std::size_t>(branches, 1));
@@ -215,10 +228,17 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
       if (b.skips()) continue;
       b.prefill_seconds = seconds;
       b.decode_seconds = 0;
-      write_cache_counters(b);
+      if (b.decoder == nullptr) write_cache_counters(b);
     }
   }
   step_seconds_.clear();
+}
+
+void UnitRunner::keep_prompt_end(Branch& b) const {
+  const Branch& from = b.decoder != nullptr ? *b.decoder : b;
+  const bool is_forced = decoding_.fidelity && b.recorded && !b.is_full;
+  if (is_forced) b.prompt_logits = from.logits;
+  if (is_forced || b.takes_answer_back()) b.before_answer = from.sequence->fork();
 }
 
 void UnitRunner::decode_step() {
@@ -261,6 +281,17 @@ void UnitRunner::decode_step() {
       batch[i].unit->result.engine_seconds += seconds / static_cast<double>(batch.size());
     }
   }
+}
+
+void UnitRunner::copy_answers(ActiveUnit& unit) {
+  std::map<Branch*, double> sharers;
+  for (Branch& b : unit.branches) {
+    if (b.decoder == nullptr) continue;
+    b.copy_answer(*b.decoder);
+    if (keeps_cache(b.cell->history)) b.sequence = b.decoder->sequence->fork();
+    sharers.try_emplace(b.decoder, 1.0).first->second += 1;
+  }
+  for (const auto& [decoder, count] : sharers) decoder->decode_seconds /= count;
 }
 
 std::vector<int> UnitRunner::given_answer(const ActiveUnit& unit, const Branch& b) const {
@@ -372,6 +403,12 @@ void UnitRunner::write_isolated(Branch& b) const {
 
 void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   Record& r = b.record;
+  if (b.decoder != nullptr) {
+    r = b.decoder->record;
+    r.cell = b.cell->key;
+    if (b.recorded) unit.result.records.push_back(r);
+    return;
+  }
   if (b.skips()) {
     unit.result.records.push_back(r);
     return;

@@ -16,6 +16,7 @@ class UnitRunner {
       : engine_(engine), renderer_(renderer), decoding_(decoding) {}
 
   bool empty() const { return active_.empty(); }
+  const std::list<ActiveUnit>& active() const { return active_; }
 
   /// True if another unit may start.  Starts are some steps apart, so that units also end, and are
   /// stored, one after another.
@@ -47,8 +48,12 @@ class UnitRunner {
   /// @throws Error (memory) if it exceeds the limit.
   void check_eager(Branch& b) const;
   void prefill(const std::vector<ActiveUnit*>& starting);
+  /// Keeps what fidelity and the next turn need from the end of a branch's prompt.
+  void keep_prompt_end(Branch& b) const;
   /// Samples a token for every unfinished branch, then decodes those that are still unfinished.
   void decode_step();
+  /// Copies the answers of branches that decoded for others, and their caches where they are kept.
+  static void copy_answers(ActiveUnit& unit);
   /// The answer along which the fidelity of a branch is measured in this turn.
   std::vector<int> given_answer(const ActiveUnit& unit, const Branch& b) const;
   /// Decodes all branches that have answered this turn along the same answer, as one batch, from

@@ -47,6 +47,20 @@ std::string start_of_process(const std::string& pid) {
   return field;
 }
 
+/// Ends an execution of a statement, so that it can be executed again.
+class Execution {
+ public:
+  explicit Execution(Statement& statement) : statement_(statement) {}
+  ~Execution() { statement_.reset(); }
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+  Statement* operator->() const { return &statement_; }
+  Statement& operator*() const { return statement_; }
+
+ private:
+  Statement& statement_;
+};
+
 }  // namespace
 
 std::string this_process() {
@@ -58,6 +72,13 @@ bool has_ended(const std::string& process) {
   const std::vector<std::string> parts = split(process, " ");
   return parts.size() == 3 && parts[0] == host() && start_of_process(parts[1]) != parts[2];
 }
+
+Claims::Statements::Statements(const Database& db)
+    : other(db.prepare("SELECT owner, expires FROM claim WHERE unit = ? AND owner <> ?")),
+      claim(db.prepare("INSERT OR REPLACE INTO claim VALUES (?,?,?)")),
+      release(db.prepare("DELETE FROM claim WHERE unit = ? AND owner = ?")),
+      results(db.prepare("SELECT environment, count(*) FROM record WHERE cell = ? AND dialogue = ? "
+                         "GROUP BY environment")) {}
 
 Claims::Claims(const std::filesystem::path& store, std::chrono::milliseconds lease,
                std::string owner)
@@ -74,6 +95,7 @@ Claims::Claims(const std::filesystem::path& store, std::chrono::milliseconds lea
   for (const std::string& process : ended)
     (db_.prepare("DELETE FROM claim WHERE owner = ?") << process).run();
   transaction.commit();
+  statements_.emplace(db_);
 }
 
 Claims::~Claims() {
@@ -91,18 +113,21 @@ bool Claims::claim(const std::string& unit) {
   std::lock_guard lock(mutex_);
   Transaction transaction(db_);
   {
-    Statement other = db_.prepare("SELECT owner, expires FROM claim WHERE unit = ? AND owner <> ?");
-    other << unit << owner_;
-    if (other.next() && other.integer(1) >= wall_clock() && !has_ended(other.text(0))) return false;
+    const Execution other(statements_->other);
+    *other << unit << owner_;
+    if (other->next() && other->integer(1) >= wall_clock() && !has_ended(other->text(0)))
+      return false;
   }
-  (db_.prepare("INSERT OR REPLACE INTO claim VALUES (?,?,?)") << unit << owner_ << expiry()).run();
+  const Execution claim(statements_->claim);
+  (*claim << unit << owner_ << expiry()).run();
   transaction.commit();
   return true;
 }
 
 void Claims::release(const std::string& unit) {
   std::lock_guard lock(mutex_);
-  (db_.prepare("DELETE FROM claim WHERE unit = ? AND owner = ?") << unit << owner_).run();
+  const Execution release(statements_->release);
+  (*release << unit << owner_).run();
 }
 
 void Claims::renew() {
@@ -125,14 +150,12 @@ const SourceHashes& Claims::sources_in(const std::string& environment) {
 bool Claims::has_results(const std::string& cell, const std::string& method,
                          const std::string& dialogue, std::size_t turns) {
   std::lock_guard lock(mutex_);
-  Statement s = db_.prepare(
-      "SELECT environment, count(*) FROM record WHERE cell = ? AND dialogue = ? "
-      "GROUP BY environment");
-  s << cell << dialogue;
+  const Execution results(statements_->results);
+  *results << cell << dialogue;
   std::size_t stored = 0;
-  while (s.next()) {
-    if (!changed_parts(method, sources_in(s.text(0)), now_).empty()) return false;
-    stored += static_cast<std::size_t>(s.integer(1));
+  while (results->next()) {
+    if (!changed_parts(method, sources_in(results->text(0)), now_).empty()) return false;
+    stored += static_cast<std::size_t>(results->integer(1));
   }
   return stored >= turns;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "harness/store/provenance.h"
@@ -53,6 +54,12 @@ class Claims {
 
   std::mutex mutex_;
   Database db_;
+  /// Prepared once, because preparing a statement takes longer than its execution.
+  struct Statements {
+    explicit Statements(const Database& db);
+    Statement other, claim, release, results;
+  };
+  std::optional<Statements> statements_;
   const std::chrono::milliseconds lease_;
   const std::string owner_;
   const SourceHashes now_ = source_state().hashes;

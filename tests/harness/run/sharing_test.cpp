@@ -113,6 +113,31 @@ TEST(TurnSharing, GroupsEqualPrefillsOfEqualPrompts) {
   EXPECT_TRUE(sharing.prefills[1].is_sparse);
 }
 
+// Cells of a method decode once while their caches and prompts are equal.
+TEST(TurnSharing, DecodesEqualAnswersOnce) {
+  const auto decoders = [](const std::string& spec, std::size_t turn, bool isolated = false) {
+    Cells cells;
+    cells.add(spec);  // reprefill, compress_once, recompress; each with own and with gold answers
+    cells.add("full");
+    const Dialogue dialogue = short_dialogue();
+    const Unit unit{&dialogue, cells.cells};
+    std::vector<std::size_t> out =
+        plan_turn(unit, turn, HistoryAnswers::kAgree, isolated, {}).sharing.decoder_of;
+    out.resize(6);
+    return out;
+  };
+  using Decoders = std::vector<std::size_t>;
+  EXPECT_EQ(decoders("quest:budget=24", 0), (Decoders{0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(decoders("snapkv:budget=24,window=4", 0), (Decoders{0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(decoders("h2o:budget=24", 0), (Decoders{0, 0, 2, 2, 0, 0}))
+      << "h2o evicts while it decodes, but not with compress_once";
+  // Own answers stay in the cache, gold ones replace them.
+  EXPECT_EQ(decoders("quest:budget=24", 1), (Decoders{0, 0, 2, 3, 2, 3}));
+  EXPECT_EQ(decoders("quest:budget=24", 2), (Decoders{0, 0, 2, 3, 2, 3}));
+  EXPECT_EQ(decoders("snapkv:budget=24,window=4", 1), (Decoders{0, 0, 2, 3, 4, 5}));
+  EXPECT_EQ(decoders("quest:budget=24", 0, true), (Decoders{0, 1, 2, 3, 4, 5}));
+}
+
 // With gold answers all prompts of a turn are equal, so the plan knows the groups.
 TEST(PlannedTurns, AreThoseThatRun) {
   const SmallWorld world;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "common/error.h"
 #include "tests/harness/run/small_world.h"
 #include "tests/methods/settings.h"
@@ -165,6 +167,69 @@ TEST(Sharing, SavesPrefills) {
   EXPECT_EQ(shared.records.size(), 12u);
   // Every token of the dialogue is computed once.
   EXPECT_EQ(shared.prefilled_tokens, shared.records.back().prompt_tokens);
+}
+
+// Cells of one method with equal caches decode once.
+TEST(Sharing, SavesDecodeSteps) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(1);
+  Cells cells;
+  cells.add("quest:budget=24");
+  std::vector<UnitCell> gold;
+  for (const UnitCell& c : cells.cells) {
+    if (c.answers == Answers::kGold) gold.push_back(c);
+  }
+  const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 4};
+  const UnitResult shared = world.run({{&dialogues[0], gold}}, decoding);
+  std::map<History, std::vector<std::int64_t>> alone;  // tokens decoded in each turn
+  for (const UnitCell& cell : gold) {
+    for (const Record& r : shared.records) {
+      if (r.cell != cell.key) continue;
+      // The last token of an answer is not decoded, unless the answer was stopped.
+      alone[cell.history].push_back(std::ssize(r.answer_tokens) - (r.stopped ? 0 : 1));
+    }
+  }
+  const auto sum = [&](History history, std::size_t from) {
+    const std::vector<std::int64_t>& turns = alone.at(history);
+    return std::accumulate(turns.begin() + static_cast<std::ptrdiff_t>(from), turns.end(),
+                           std::int64_t{0});
+  };
+  ASSERT_GT(sum(History::kReprefill, 0), 0);
+  EXPECT_EQ(shared.decoded_tokens, sum(History::kReprefill, 0) + sum(History::kRecompress, 1));
+}
+
+// Copies of caches in host memory, and fidelity along the copied answers.
+TEST(Sharing, CopiesOffloadedCaches) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(1, 70);
+  Cells cells;
+  for (const char* name : {"oracle", "quest", "infllm", "pqcache", "shadowkv", "clusterkv"}) {
+    const MethodInfo& info = find_method(name, "test");
+    Values values = small_values(info);
+    values["placement"] = "host";
+    cells.add(spec_of(info, values));
+  }
+  Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 6, .temperature = 4, .seed = 4};
+  for (const bool measures : {false, true}) {
+    if (measures) decoding.fidelity = Along::kFull;
+    using Values = std::map<std::tuple<std::string, int, std::string>, double>;
+    Values got_values, want_values;
+    const auto add = [](const UnitResult& result, Values& values) {
+      for (const ScoreValue& s : result.scores) values[{s.cell, s.turn, s.metric}] = s.value;
+    };
+    const UnitResult shared = world.run({{&dialogues[0], cells.cells}}, decoding);
+    add(shared, got_values);
+    std::map<RecordKey, Result> want;
+    for (const UnitCell& cell : cells.cells) {
+      const UnitResult one = world.run({{&dialogues[0], {cell}}}, decoding);
+      want.merge(by_key(one.records));
+      add(one, want_values);
+    }
+    for (const auto& [key, result] : want) EXPECT_EQ(result.error, "") << std::get<0>(key);
+    expect_equal(by_key(shared.records), want);
+    EXPECT_EQ(got_values, want_values);
+    EXPECT_EQ(got_values.empty(), !measures);
+  }
 }
 
 /// Two turns of the given numbers of tokens with the plain template; their gold answers are empty.
@@ -371,6 +436,31 @@ TEST(Unit, FailuresAffectOneCellOnly) {
     EXPECT_TRUE(result.answer_tokens.empty());
   }
   expect_equal(others, want);
+}
+
+// A unit that does not fit in memory runs in parts that fit.
+TEST(Unit, RunsInPartsThatFitInMemory) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(3, 700);
+  Cells cells;
+  for (int budget = 300; budget < 316; ++budget)
+    cells.add("snapkv:budget=" + std::to_string(budget));
+  std::vector<UnitCell> gold;
+  for (const UnitCell& c : cells.cells) {
+    if (c.answers == Answers::kGold && c.history == History::kReprefill) gold.push_back(c);
+  }
+  std::vector<Unit> units;
+  for (const Dialogue& d : dialogues) units.push_back({&d, gold});
+  const Decoding decoding{.max_prompt_tokens = 8000, .max_new_tokens = 2};
+  const UnitResult want = world.run(units, decoding);
+  for (const Record& r : want.records) ASSERT_EQ(r.status, Record::Status::kOk) << r.error;
+  Engine::Options options;
+  options.memory_limit = world.model.weight_bytes() + (16u << 20);  // for some of the cells
+  const UnitResult got = world.run(units, decoding, 1, options);
+  expect_equal(by_key(got.records), by_key(want.records));
+  // Each part prefills its dialogue once.
+  EXPECT_GT(got.prefilled_tokens, want.prefilled_tokens);
+  EXPECT_LT(got.prefilled_tokens, std::ssize(gold) / 2 * want.prefilled_tokens);
 }
 
 // A dialogue that does not fit is recorded as out of memory; a shorter dialogue still runs.
