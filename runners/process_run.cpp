@@ -101,7 +101,8 @@ class ModelRun {
   }
 
   void handle(WorkerProcess& worker, const Json& message) {
-    worker.heard = Clock::now();
+    worker.last_message = Clock::now();
+    worker.has_begun = true;
     if (message.contains("ask")) {
       worker.channel().send(message.at("ask") == "unit" ? next_unit(worker) : next_probes(worker));
     } else if (message.contains("done")) {
@@ -186,8 +187,12 @@ class ModelRun {
       if (seconds_since(held.since) <= limit) continue;
       worker.killed_for = fmt::format("was killed after {:.0f} s, its time limit", limit);
     }
-    if (worker.held.empty() && !worker.idle && seconds_since(worker.heard) > kMostStartSeconds)
-      worker.killed_for = "was killed because it did not ask for work";
+    const double most_silence = worker.has_begun
+                                    ? static_cast<double>(options_.least_time_limit.count())
+                                    : kMostStartSeconds;
+    if (worker.held.empty() && (!worker.idle || worker.quits) &&
+        seconds_since(worker.last_message) > most_silence)
+      worker.killed_for = "was killed because it did not answer";
     const auto time = stop_.get();
     if (time && !worker.idle && Clock::now() > *time + kTimeToEnd)
       worker.killed_for = "was killed because it did not stop";
@@ -245,8 +250,9 @@ class ModelRun {
     }
     const bool ends = stopping || (all_idle && suspects_.empty() && queue_.is_empty());
     for (WorkerProcess& worker : workers_) {
-      if (!worker.idle || (!more && !ends)) continue;
-      worker.idle = ends;
+      if (!worker.idle || worker.quits || (!more && !ends)) continue;
+      worker.idle = worker.quits = ends;
+      worker.last_message = Clock::now();
       worker.channel().send(ends ? Json{{"quit", true}} : Json{{"go", true}});
     }
   }

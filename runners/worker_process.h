@@ -60,12 +60,14 @@ class WorkerProcess {
   /// Waits for its end and returns how it ended, with the last line that it printed.
   std::string wait();
 
-  std::map<std::string, HeldUnit> held;    ///< by key
-  bool alone = false;                      ///< runs a single unit, and gets no other one
-  bool idle = false;                       ///< waits for work
-  Clock::time_point heard = Clock::now();  ///< when its last message came
-  std::size_t own_bytes = 0;               ///< its peak memory without what it shares
-  std::string killed_for;                  ///< why its parent killed it
+  std::map<std::string, HeldUnit> held;           ///< by key
+  bool alone = false;                             ///< runs a single unit, and gets no other one
+  bool has_begun = false;                         ///< has sent a message
+  bool idle = false;                              ///< waits for work
+  bool quits = false;                             ///< was idle, and must end
+  Clock::time_point last_message = Clock::now();  ///< from it, or one that ends its idle time
+  std::size_t own_bytes = 0;                      ///< its peak memory without what it shares
+  std::string killed_for;                         ///< why its parent killed it
 
  private:
   Channel channel_;

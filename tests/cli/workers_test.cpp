@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
+#include "tests/child_processes.h"
 #include "tests/cli/program.h"
 #include "tests/harness/store/store_dump.h"
 
@@ -21,19 +22,10 @@ namespace {
 
 constexpr const char* kAllRecords = "SELECT count(*) FROM record";
 
-/// The processes that a process has started.
-std::set<int> children_of(int pid) {
-  std::set<int> out;
-  std::ifstream in("/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children");
-  for (int child = 0; in >> child;) out.insert(child);
-  return out;
-}
-
 /// True if a process has ended, perhaps without a parent that waits for it.
 bool is_gone(int pid) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  return !std::getline(in, line) || line.find(") Z") != std::string::npos;
+  const char state = state_of(pid);
+  return state == '\0' || state == 'Z';
 }
 
 /// The processor time of a process, in clock ticks.
