@@ -83,6 +83,13 @@ class UnitMemory {
     return keeps_query_heads(method) ? config_.heads : config_.kv_heads;
   }
 
+  /// True if a kept cache is evicted again in a single pass over the new tokens: each layer evicts
+  /// before the next one stores its tokens.
+  bool evicts_by_layers(const UnitCell& cell) const {
+    return cell.history == History::kRecompress &&
+           prompt_ - before_ <= Engine::Options().prefill_chunk;
+  }
+
   /// Adds a branch with `own` tokens in its own pages, and the working sets of its steps.
   AnswerNeeds add_branch(const Method& method, std::int64_t own, int window) {
     const Policies& p = method.policies();
@@ -155,6 +162,9 @@ class UnitMemory {
     std::int64_t own = answer_;
     if (restarts) {  // all tokens, until the end of the prompt
       own += prompt_;
+    } else if (p.eviction && evicts_by_layers(cell)) {
+      own += kept(method, prompt_);
+      out_.add_pages_of_layers(1, prompt_ - before_, sets_of(method), out_.layout(p));
     } else if (p.eviction) {
       own += kept(method, evicted) + prompt_ - evicted;
     } else {
@@ -326,7 +336,8 @@ PlannedTurn plan_turn(const Unit& unit, std::size_t turn, HistoryAnswers answers
     for (const UnitCell& cell : out.cells) {
       const bool differs =
           answers == HistoryAnswers::kDiffer && t > 0 && cell.answers == Answers::kOwn;
-      const std::size_t prompt = differs ? 1 + cells.size() : 0;
+      // Cells of which one decoded for both have the same answer.
+      const std::size_t prompt = differs ? 1 + out.sharing.decoder_of[cells.size()] : 0;
       const TurnStart start = start_of(cell, t, unit.dialogue->turns.size(), isolated);
       cells.push_back(turn_cell(cell, start, prompt, cells.size(), out.sharing));
     }
