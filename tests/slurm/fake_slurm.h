@@ -69,15 +69,13 @@ class FakeSlurm : public testing::Test {
                      "TMPDIR={1}\ncd {2}; bash task.sh 0 2>&1 & task=$!\n{3}\nwait $task",
                      shard, shell_quote(file("local disk")), shell_quote(dir_), beside)});
   }
-  /// Commands that wait until a task has copied a store with results.
-  std::string wait_for_copy(int shard) const {
+  /// Commands that suspend the program of a task, process $pid, when the task has copied a store
+  /// with results.
+  std::string hold_with_results(int shard) const {
     return fmt::format(
-        "state=shards/shard-0000{0}.state\n"
-        "for _ in $(seq 600); do grep -q state=running $state && "
-        "{1} copy shards/shard-0000{0}.db ../seen.db | grep -q ': [1-9]' && break; sleep 0.1; "
-        "done 2> /dev/null\n"
-        "pid=$(sed 's/.*pid=\\([0-9]*\\).*/\\1/' $state)\n",
-        shard, shell_quote(TURNBENCH_PROGRAM));
+        ". {0}/tests/slurm/hold.sh\nstate=shards/shard-0000{2}.state\n"
+        "hold shards/shard-0000{2}\nstep_to_results {1} $pid shards/shard-0000{2}\n",
+        shell_quote(TURNBENCH_SOURCE_DIR), shell_quote(TURNBENCH_PROGRAM), shard);
   }
 
   TemporaryDirectory directory_;

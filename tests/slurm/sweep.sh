@@ -6,6 +6,7 @@ set -u
 program=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
 . "$here/cluster.sh"
+. "$here/hold.sh"
 reason=$(cluster_missing)
 if [ -n "$reason" ]; then
   echo "skipped: $reason"
@@ -32,8 +33,8 @@ export TMPDIR=$work/local
 dir="$work/a sweep's \$folder"
 cat > "$work/eight shards.json" << 'END'
 {"name": "shards", "models": ["tiny"],
- "datasets": [{"name": "tiny-fact", "limit": 96, "length": 1200},
-              {"name": "tiny-list", "limit": 96, "length": 900}],
+ "datasets": [{"name": "tiny-fact", "limit": 16, "length": 900},
+              {"name": "tiny-list", "limit": 16, "length": 900}],
  "positions": ["begin", "end"], "max_new_tokens": 24,
  "methods": ["full", "snapkv:budget=64", "oracle:budget=64,sinks=4"],
  "tables": [{"rows": ["method"], "columns": ["position"]}]}
@@ -50,25 +51,15 @@ fi
   fail "slurm: exit code $?"
 [ "$(wc -l < "$dir/submissions.jsonl")" -eq 1 ] || fail "found no submission"
 
-records_of() { "$program" copy "$1" "$work/seen.db" 2> /dev/null | sed 's/.*: //'; }
-
-# Waits until a running task has stored results that another task would continue with.
-wait_for_results() {  # $1: shard; sets pid, job
-  for _ in $(seq 600); do
-    if grep -q state=running "$dir/shards/$1.state" 2> /dev/null &&
-      [[ $(records_of "$dir/shards/$1.db") == [1-9]* ]]; then
-      pid=$(sed 's/.*pid=\([0-9]*\).*/\1/' "$dir/shards/$1.state")
-      job=$(sed 's/.*job=\([0-9_]*\).*/\1/' "$dir/shards/$1.state")
-      return
-    fi
-    sleep 0.1
-  done
-  fail "shard $1 does not run"
-}
-wait_for_results shard-00001
-kill -KILL "$pid" || fail "the program of shard 1 had ended"
-wait_for_results shard-00002
+killed=$dir/shards/shard-00001 requeued=$dir/shards/shard-00002
+hold "$killed" || fail "shard 1 does not run"
+killed_pid=$pid
+hold "$requeued" || fail "shard 2 does not run"
+step_to_results "$program" "$killed_pid" "$killed" || fail "shard 1 ended too early"
+kill -KILL "$killed_pid"
+step_to_results "$program" "$pid" "$requeued" || fail "shard 2 ended too early"
 scontrol requeue "$job" || fail "job $job cannot be requeued"
+release_with_signal "$pid"
 "$program" status "$dir"
 [ $? -eq 1 ] || fail "status of an unfinished sweep"
 

@@ -10,7 +10,7 @@ class SlurmTask : public FakeSlurm {
  protected:
   SlurmTask() {
     manifest_ = directory_.write("long.json", R"({"name": "m", "models": ["tiny"],
-      "datasets": [{"name": "tiny-fact", "limit": 24, "length": 1000}],
+      "datasets": [{"name": "tiny-fact", "limit": 12, "length": 1000}],
       "positions": ["begin", "end"], "history": ["reprefill", "recompress"],
       "methods": ["full", "snapkv:budget=40,window=8", "oracle:budget=40,sinks=4"]})");
   }
@@ -23,7 +23,8 @@ class SlurmTask : public FakeSlurm {
 TEST_F(SlurmTask, AStoppedTaskIsRequeuedAndContinues) {
   ASSERT_EQ(start().code, 0);
   directory_.write("queue", "RUNNING\n");
-  const CommandResult stopped = run_task(2, wait_for_copy(2) + "kill -USR1 $task");
+  const CommandResult stopped =
+      run_task(2, hold_with_results(2) + "kill -USR1 $task; release_with_signal $pid");
   EXPECT_EQ(stopped.code, 0) << stopped.out;
   EXPECT_NE(stopped.out.find(" exit code 75\n"), std::string::npos) << stopped.out;
   EXPECT_NE(read_file(file("scontrol")).find("requeue 72\n"), std::string::npos);
@@ -41,8 +42,9 @@ TEST_F(SlurmTask, AStoppedTaskIsRequeuedAndContinues) {
 TEST_F(SlurmTask, ACancelledTaskKeepsItsResults) {
   ASSERT_EQ(start().code, 0);
   directory_.write("queue", "COMPLETING\n");
-  const CommandResult stopped =
-      run_task(1, wait_for_copy(1) + "kill $pid; kill $task; grep -o state=running $state");
+  const CommandResult stopped = run_task(
+      1, hold_with_results(1) +
+             "kill $pid; kill $task; release_with_signal $pid; grep -o state=running $state");
   EXPECT_EQ(stopped.code, 75) << stopped.out;
   EXPECT_EQ(read_file(file("scontrol")).find("requeue"), std::string::npos);
   EXPECT_GT(status(1)["each"][0]["done"], 0);
@@ -50,9 +52,9 @@ TEST_F(SlurmTask, ACancelledTaskKeepsItsResults) {
 }
 
 TEST_F(SlurmTask, AKilledTaskIsSubmittedAgain) {
-  ASSERT_EQ(start({"--limit", "16"}).code, 0);
+  ASSERT_EQ(start({"--limit", "8"}).code, 0);
   ASSERT_EQ(run_task(2).code, 0);
-  const CommandResult killed = run_task(1, wait_for_copy(1) + "kill -KILL $pid");
+  const CommandResult killed = run_task(1, hold_with_results(1) + "kill -KILL $pid");
   EXPECT_EQ(killed.code, 137) << killed.out;
   const Json state = status(1);
   EXPECT_EQ(state["each"][0]["state"], "missing");
@@ -101,7 +103,7 @@ TEST_F(SlurmTask, StatusShowsRunningTasks) {
   ASSERT_EQ(start().code, 0);
   const std::string program = shell_quote(TURNBENCH_PROGRAM);
   const CommandResult task =
-      run_task(1, wait_for_copy(1) + program + " status . > ../text; " + program +
+      run_task(1, hold_with_results(1) + program + " status . > ../text; " + program +
                       " status . --json > ../json; touch -d '10 minutes ago' $state; " + program +
                       " status . --json > ../old; kill -KILL $pid");
   ASSERT_EQ(task.code, 137) << task.out;
