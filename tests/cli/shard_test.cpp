@@ -211,7 +211,8 @@ TEST_F(ShardedRun, MissingAndFailedUnitsAreCounted) {
   EXPECT_EQ(status("a.db", 1)["shards"][0]["failed"], 1);
   const Finished retried = run_program({"status", file("a.db"), "retry", "--quiet"});
   EXPECT_EQ(retried.code, 0) << retried.err;
-  for (const Json& each : status("a.db", 0)["shards"]) EXPECT_EQ(each["done"], each["units"]);
+  const Json shards = status("a.db", 0)["shards"];
+  for (const Json& each : shards) EXPECT_EQ(each["done"], each["units"]);
 }
 
 TEST_F(ShardedRun, StatusShowsTheTimeOfRuns) {
