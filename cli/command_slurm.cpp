@@ -4,11 +4,14 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <set>
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
 #include "cli/input_output.h"
 #include "cli/shared_options.h"
+#include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
 #include "harness/experiment/locations.h"
@@ -23,12 +26,17 @@ namespace fs = std::filesystem;
 
 constexpr int kMostShards = 100'000;
 constexpr int kMaxArrayTasks = 1000;  // of Slurm's default MaxArraySize, 1001
+/// Options that a sweep may be continued with.
+const std::set<std::string> kContinueOptions = {
+    "--continue", "--dir",          "--dry-run",   "--resubmit",      "--partition",
+    "--account",  "--time",         "--mem",       "--cpus-per-task", "--gpus",
+    "--extra",    "--max-parallel", "--local-dir", "--copy-every"};
 
 struct SlurmOptions {
   std::vector<std::string> manifests;
   std::string directory;
-  int shards = 0, max_parallel = 0, resubmissions = 3, max_array_size = 0, copy_seconds = 300;
-  int cpus_per_task = 0, gpus = 0;
+  int shards = 0, resubmissions = 3, max_array_size = 0;
+  std::optional<int> max_parallel, copy_seconds, cpus_per_task, gpus;
   std::string partition, account, time, mem, extra, local_directory;
   bool dry_run = false, proceed = false;
   std::size_t submission = 0;  ///< number of the submission that a merge job belongs to
@@ -56,6 +64,14 @@ CLI::Validator single_line() {
                : fmt::format("found \"{}\", expected one line", printable(shorten(text, 60)));
   };
   return CLI::Validator(check, "OPTIONS");
+}
+
+/// Accepts a path.
+CLI::Validator path_text() {
+  const auto check = [](std::string& text) {
+    return text.empty() ? std::string("found nothing, expected a folder") : std::string();
+  };
+  return CLI::Validator(check, "FOLDER");
 }
 
 /// The options of `run` that the tasks receive.
@@ -87,6 +103,28 @@ int gpus_of(const std::string& device) {
   return static_cast<int>(std::count(device.begin(), device.end(), ',')) + 1;
 }
 
+/// Sets the options of jobs that were given.
+void apply(const SlurmOptions& o, SlurmSweep& sweep) {
+  const auto set = [](auto& options, const char* name, const std::string& value) {
+    if (value.empty()) return;
+    std::erase_if(options, [&](const auto& option) { return option.first == name; });
+    options.emplace_back(name, value);
+  };
+  const auto text = [](const std::optional<int>& number) {
+    return number ? std::to_string(*number) : std::string();
+  };
+  set(sweep.job_options, "partition", o.partition);
+  set(sweep.job_options, "account", o.account);
+  set(sweep.job_options, "time", o.time);
+  set(sweep.task_options, "mem", o.mem);
+  set(sweep.task_options, "cpus-per-task", text(o.cpus_per_task));
+  set(sweep.task_options, "gpus", text(o.gpus));
+  if (!o.extra.empty()) sweep.extra = o.extra;
+  if (!o.local_directory.empty()) sweep.local_directory = o.local_directory;
+  sweep.max_parallel = o.max_parallel.value_or(sweep.max_parallel);
+  sweep.copy_seconds = o.copy_seconds.value_or(sweep.copy_seconds);
+}
+
 SlurmSweep sweep_of(const SlurmOptions& o, const std::vector<Manifest>& manifests) {
   SlurmSweep out;
   out.directory = fs::absolute(o.directory).lexically_normal();
@@ -95,26 +133,15 @@ SlurmSweep sweep_of(const SlurmOptions& o, const std::vector<Manifest>& manifest
   out.working_directory = fs::current_path().string();
   for (const std::string& path : o.manifests)
     out.manifests.push_back(fs::absolute(locate_manifest(path)).lexically_normal().string());
-  out.local_directory =
-      o.local_directory.empty() ? "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}" : o.local_directory;
+  out.local_directory = "${SLURM_TMPDIR:-${TMPDIR:-/tmp}}";
   out.options = run_options(o.from);
   out.shards = o.shards;
-  out.max_parallel = o.max_parallel;
   out.resubmissions = o.resubmissions;
-  out.copy_seconds = o.copy_seconds;
   out.array_size = o.max_array_size > 0 ? o.max_array_size - 1 : max_array_tasks();
   if (out.array_size == 0) out.array_size = kMaxArrayTasks;
-  const auto add = [](auto& options, const char* name, const std::string& value) {
-    if (!value.empty()) options.emplace_back(name, value);
-  };
-  add(out.job_options, "partition", o.partition);
-  add(out.job_options, "account", o.account);
-  add(out.job_options, "time", o.time);
-  add(out.task_options, "mem", o.mem);
-  if (o.cpus_per_task > 0) add(out.task_options, "cpus-per-task", std::to_string(o.cpus_per_task));
-  const int gpus = o.gpus > 0 ? o.gpus : gpus_of(o.from.sweep.device);
-  if (gpus > 0) add(out.task_options, "gpus", std::to_string(gpus));
-  out.extra = o.extra;
+  apply(o, out);
+  if (const int gpus = gpus_of(o.from.sweep.device); gpus > 0 && !o.gpus)
+    out.task_options.emplace_back("gpus", std::to_string(gpus));
   for (const Manifest& manifest : manifests) {
     const Plan plan =
         make_plan(resolve_experiment(manifest, o.from.sweep.locations(), o.from.limit));
@@ -153,6 +180,9 @@ void start_sweep(const SlurmOptions& o, const CommonOptions& common) {
   std::vector<int> shards(static_cast<std::size_t>(sweep.shards));
   std::iota(shards.begin(), shards.end(), 1);
   const std::string directory = printable(sweep.directory.string());
+  if (unit_count(sweep) < static_cast<std::size_t>(sweep.shards))
+    fmt::print(stderr, "{} of {} shards have no unit\n",
+               static_cast<std::size_t>(sweep.shards) - unit_count(sweep), sweep.shards);
   if (!common.quiet) {
     fmt::print(stderr, "{}: {} units in {} shards; task.sh and merge.sh are the job scripts\n",
                directory, unit_count(sweep), sweep.shards);
@@ -169,6 +199,19 @@ void start_sweep(const SlurmOptions& o, const CommonOptions& common) {
              directory);
 }
 
+/// Renames the stores that cannot be read, so that their tasks start again.
+void set_aside_damaged(const SlurmSweep& sweep, const SlurmProgress& progress) {
+  for (const SlurmShard& shard : progress.shards) {
+    if (shard.damage.empty()) continue;
+    const fs::path store = sweep.shard_store(shard.shard);
+    fs::path aside = store;
+    aside += ".damaged";
+    fs::rename(store, aside);
+    fmt::print(stderr, "{}; renamed to {}: the shard is computed again\n", shard.damage,
+               printable(aside.filename().string()));
+  }
+}
+
 /// Merges the stores of all shards.  Returns their number.
 std::size_t merge_shards(const SlurmSweep& sweep, const SlurmProgress& progress) {
   std::vector<fs::path> stores;
@@ -182,7 +225,9 @@ std::size_t merge_shards(const SlurmSweep& sweep, const SlurmProgress& progress)
 void continue_sweep(const SlurmOptions& o, bool resubmissions_given, const CommonOptions& common,
                     int& exit_code) {
   using State = SlurmShard::State;
-  const SlurmSweep sweep = read_sweep(o.directory);
+  SlurmSweep sweep = read_sweep(o.directory);
+  require_own_folder(sweep);
+  sweep.directory = sweep.written_as;
   if (o.submission == 0 && !o.dry_run) {  // a user's call
     if (const std::vector<std::string> jobs = queued_jobs(sweep); !jobs.empty()) {
       throw runtime_error(
@@ -190,7 +235,13 @@ void continue_sweep(const SlurmOptions& o, bool resubmissions_given, const Commo
           printable(sweep.directory.string()), join(jobs, ", "));
     }
   }
-  const SlurmProgress progress = slurm_progress(sweep, std::time(nullptr));
+  const SlurmSweep before = sweep;
+  apply(o, sweep);
+  if (sweep != before) rewrite_sweep(sweep, before);
+  // A merge job runs after all tasks.
+  const bool tasks_run = o.submission == 0 && o.dry_run;
+  const SlurmProgress progress = slurm_progress(sweep, std::time(nullptr), tasks_run);
+  if (!o.dry_run) set_aside_damaged(sweep, progress);
   const std::vector<int> missing = progress.in_state(State::kMissing);
   const std::string directory = printable(sweep.directory.string());
   OrderedJson json = {{"directory", sweep.directory.string()},
@@ -206,6 +257,7 @@ void continue_sweep(const SlurmOptions& o, bool resubmissions_given, const Commo
       fmt::print(
           "{}: {} of {} shards merged into results.db: {} units done, {} failed, {} missing\n",
           directory, merged, sweep.shards, progress.done, progress.failed, progress.missing());
+    std::fflush(stdout);  // before messages
   }
   if (progress.failed > 0) exit_code = 1;
   const int resubmissions = resubmissions_given ? o.resubmissions : sweep.resubmissions;
@@ -264,6 +316,7 @@ void add_slurm_command(CLI::App& app, const CommonOptions& common, int& exit_cod
       "  turnbench slurm my.json --shards 32 --dir sweep --device cuda --partition gpu --dry-run\n"
       "  turnbench status sweep\n"
       "  turnbench slurm --continue --dir sweep    # merge now, and submit missing shards again\n"
+      "  turnbench slurm --continue --dir sweep --time 8:00:00    # with another time limit\n"
       "DIR must be on a file system that all nodes share; docs/cluster.md describes the jobs.\n"
       "Exit codes of --continue: 0 nothing is missing or it was submitted again, 1 units failed or "
       "are missing.");
@@ -271,14 +324,15 @@ void add_slurm_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   CLI::Option* shards = command->add_option("--shards", o->shards, "number of tasks");
   shards->transform(whole_number(1, kMostShards));
   command->add_option("--dir", o->directory, "folder for scripts, logs, stores and results.db")
-      ->required();
+      ->required()
+      ->check(path_text());
   command->add_flag("--dry-run", o->dry_run, "write the scripts and print the commands of sbatch");
   CLI::Option* proceed = command->add_flag(
       "--continue", o->proceed, "merge the stores of DIR, and submit missing shards again");
   proceed->excludes(shards)->excludes("manifest");
   command
       ->add_option("--max-parallel", o->max_parallel,
-                   "tasks that run at the same time; 0: no limit")
+                   "tasks that run at the same time; 0, the default: no limit")
       ->transform(whole_number(0, kMostShards));
   CLI::Option* resubmit = command->add_option("--resubmit", o->resubmissions,
                                               "how often missing shards are submitted again");
@@ -290,9 +344,8 @@ void add_slurm_command(CLI::App& app, const CommonOptions& common, int& exit_cod
       ->check(single_line());
   command
       ->add_option("--copy-every", o->copy_seconds,
-                   "seconds between copies of a running task's store to DIR")
-      ->transform(whole_number(1, 86'400))
-      ->capture_default_str();
+                   "seconds between copies of a running task's store to DIR; default: 300")
+      ->transform(whole_number(1, 86'400));
   command
       ->add_option("--max-array-size", o->max_array_size,
                    "MaxArraySize of the cluster; larger sweeps use several arrays; default: asked "
@@ -301,7 +354,19 @@ void add_slurm_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   command->add_option("--submission", o->submission)->group("")->needs(proceed);  // of merge jobs
   add_sbatch_options(*command, *o);
   add_run_options(*command, *o);
-  command->callback([o, resubmit, &common, &exit_code] {
+  command->callback([o, command, resubmit, &common, &exit_code] {
+    if (o->proceed) {
+      for (const CLI::Option* option : command->get_options()) {
+        const bool hidden = option->get_group().empty();
+        if (option->count() > 0 && !hidden && !kContinueOptions.contains(option->get_name())) {
+          throw input_error(
+              "--continue: found {}, expected only options of jobs: those of runs cannot change in "
+              "a "
+              "sweep",
+              option->get_name());
+        }
+      }
+    }
     if (o->proceed) return continue_sweep(*o, resubmit->count() > 0, common, exit_code);
     if (o->manifests.empty())
       throw input_error("slurm: found no manifest, expected one (see slurm --help)");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/input_output.h"
+#include "common/error.h"
 #include "common/text.h"
 #include "runners/slurm_progress.h"
 
@@ -57,6 +58,7 @@ std::string describe(const SlurmShard& s, const SlurmSweep& sweep) {
   }
   if (s.has_store)
     out += fmt::format(", {} of {} units done, {} failed", s.done, s.units, s.failed);
+  if (!s.damage.empty()) out += fmt::format(" ({})", s.damage);
   if (s.state == SlurmShard::State::kMissing && s.exit_code)
     out += fmt::format(", last exit code {}", *s.exit_code);
   return out;
@@ -84,11 +86,20 @@ void print(const SlurmSweep& sweep, const SlurmProgress& progress) {
   if (left_out > 0) fmt::print("  and {} more shards (--json lists all)\n", left_out);
 }
 
+/// False if Slurm has no job of the sweep; true where it cannot be asked.
+bool may_run(const SlurmSweep& sweep) {
+  try {
+    return !queued_jobs(sweep).empty();
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 }  // namespace
 
 int status_of_directory(const std::string& directory, const CommonOptions& common) {
   const SlurmSweep sweep = read_sweep(directory);
-  const SlurmProgress progress = slurm_progress(sweep, std::time(nullptr));
+  const SlurmProgress progress = slurm_progress(sweep, std::time(nullptr), may_run(sweep));
   if (common.json) {
     fmt::print("{}\n", dump(to_json(sweep, progress)));
   } else {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "common/command.h"
 #include "common/error.h"
@@ -159,24 +160,14 @@ std::string merge_script(const SlurmSweep& sweep) {
          script_body(turnbench_slurm_merge_begin, turnbench_slurm_merge_end);
 }
 
-void write_sweep(const SlurmSweep& sweep) {
-  const fs::path file = sweep.directory / "sweep.json";
-  if (path_exists(submissions_file(sweep))) {
-    throw input_error(
-        "--dir: found a submitted sweep in {}, expected another folder (turnbench slurm --continue "
-        "resumes it)",
-        printable(sweep.directory.string()));
-  }
-  std::error_code error;
-  for (const char* folder : {"shards", "logs"})
-    fs::create_directories(sweep.directory / folder, error);
-  if (error) {
-    throw runtime_error("{}: cannot be created ({})", printable(sweep.directory.string()),
-                        error.message());
-  }
+namespace {
+
+/// Writes the scripts and the settings of a sweep.
+void write_settings(const SlurmSweep& sweep) {
   write_file(sweep.directory / "task.sh", task_script(sweep));
   write_file(sweep.directory / "merge.sh", merge_script(sweep));
-  const OrderedJson json = {{"program", sweep.program},
+  const OrderedJson json = {{"directory", sweep.directory.string()},
+                            {"program", sweep.program},
                             {"working_directory", sweep.working_directory},
                             {"manifests", sweep.manifests},
                             {"options", sweep.options},
@@ -190,7 +181,47 @@ void write_sweep(const SlurmSweep& sweep) {
                             {"task_options", sweep.task_options},
                             {"extra", sweep.extra},
                             {"units", sweep.units}};
-  write_file(file, json.dump(1) + "\n");
+  write_file(sweep.directory / "sweep.json", json.dump(1) + "\n");
+}
+
+}  // namespace
+
+void write_sweep(const SlurmSweep& sweep) {
+  if (path_exists(submissions_file(sweep))) {
+    throw input_error(
+        "--dir: found a submitted sweep in {}, expected another folder (turnbench slurm --continue "
+        "resumes it)",
+        printable(sweep.directory.string()));
+  }
+  std::error_code error;
+  for (const char* folder : {"shards", "logs"})
+    fs::create_directories(sweep.directory / folder, error);
+  if (error) {
+    throw runtime_error("{}: cannot be written ({})", printable(sweep.directory.string()),
+                        error.message());
+  }
+  write_settings(sweep);
+}
+
+void rewrite_sweep(const SlurmSweep& sweep, const SlurmSweep& before) {
+  for (const auto& [name, script] :
+       {std::pair("task.sh", task_script(before)), std::pair("merge.sh", merge_script(before))}) {
+    if (read_file(sweep.directory / name) != script) {
+      throw input_error(
+          "--continue: found a changed {} in {}, expected the one that turnbench wrote: change the "
+          "options of sbatch in the scripts instead",
+          name, printable(sweep.directory.string()));
+    }
+  }
+  write_settings(sweep);
+}
+
+void require_own_folder(const SlurmSweep& sweep) {
+  std::error_code error;
+  if (fs::equivalent(sweep.written_as, sweep.directory, error)) return;
+  throw input_error(
+      "{}: found the sweep of {}, expected it in its own folder: the job scripts name that one",
+      printable(sweep.directory.string()), printable(sweep.written_as.string()));
 }
 
 bool is_sweep(const fs::path& directory) {
@@ -207,6 +238,7 @@ SlurmSweep read_sweep(const fs::path& directory) {
   const JsonView json(document, file.string());
   SlurmSweep out;
   out.directory = fs::absolute(directory).lexically_normal();
+  out.written_as = json.at("directory").as_string();
   out.program = json.at("program").as_string();
   out.working_directory = json.at("working_directory").as_string();
   out.manifests = json.at("manifests").as_strings();
@@ -298,12 +330,20 @@ std::string submission_commands(const SlurmSweep& sweep, std::span<const int> sh
 }
 
 std::vector<std::string> queued_jobs(const SlurmSweep& sweep) {
+  // All jobs: with a list of jobs, squeue fails for those that ended some time ago.
+  const CommandResult queue = run_command({"squeue", "--noheader", "--format=%F"});
+  if (queue.code != 0) {
+    throw runtime_error(
+        "squeue: exit code {}, expected the jobs in the queue, to see whether {} runs", queue.code,
+        printable(sweep.directory.string()));
+  }
+  std::set<std::string> queued;
+  for (const std::string& line : split(queue.out, "\n"))
+    queued.insert(line.substr(0, line.find(' ')));
   std::vector<std::string> out;
   for (const SlurmSubmission& submission : submissions(sweep)) {
     for (const std::string& job : submission.jobs()) {
-      // Fails for jobs that ended some time ago.
-      const CommandResult queue = run_command({"squeue", "--noheader", "--jobs=" + job});
-      if (queue.code == 0 && !trim(queue.out).empty()) out.push_back(job);
+      if (queued.contains(job)) out.push_back(job);
     }
   }
   return out;

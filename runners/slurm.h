@@ -19,7 +19,8 @@ namespace turnbench {
 ///   logs/                 the output of the jobs
 ///   results.db            the merged store
 struct SlurmSweep {
-  std::filesystem::path directory;  ///< absolute, as the next four
+  std::filesystem::path directory;   ///< absolute, as the next five
+  std::filesystem::path written_as;  ///< the directory when the scripts were written
   std::string program, working_directory;
   std::vector<std::string> manifests;
   std::string local_directory;  ///< of the stores of running tasks; $NAME: variables of the job
@@ -34,6 +35,7 @@ struct SlurmSweep {
   std::string extra;                         ///< more options of both jobs, as they were given
   std::map<std::string, std::size_t> units;  ///< of each experiment
 
+  bool operator==(const SlurmSweep&) const = default;
   std::filesystem::path shard_store(int shard) const;
   std::filesystem::path shard_state(int shard) const;
   std::filesystem::path results() const { return directory / "results.db"; }
@@ -46,6 +48,11 @@ std::string merge_script(const SlurmSweep& sweep);
 /// Writes the folder of a sweep.
 /// @throws Error (input) if it contains a sweep that was submitted
 void write_sweep(const SlurmSweep& sweep);
+/// Writes the scripts and settings of a sweep again, which was `before`.
+/// @throws Error (input) if the scripts of `before` have been changed
+void rewrite_sweep(const SlurmSweep& sweep, const SlurmSweep& before);
+/// @throws Error (input) if the folder was moved or copied: the scripts name the old one
+void require_own_folder(const SlurmSweep& sweep);
 /// @throws Error (input) if the folder contains no sweep
 SlurmSweep read_sweep(const std::filesystem::path& directory);
 bool is_sweep(const std::filesystem::path& directory);
@@ -76,6 +83,7 @@ SlurmSubmission submit(const SlurmSweep& sweep, std::span<const int> shards, int
 std::string submission_commands(const SlurmSweep& sweep, std::span<const int> shards,
                                 int resubmissions);
 /// The jobs of all submissions that have not ended, by squeue.
+/// @throws Error (runtime) if squeue fails
 std::vector<std::string> queued_jobs(const SlurmSweep& sweep);
 
 /// The tasks that an array may have on this cluster (MaxArraySize - 1), by scontrol; 0 if it does

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
 #include "harness/store/shard_progress.h"
@@ -49,7 +50,6 @@ struct MeasuredWork {
 bool read_store(const SlurmSweep& sweep, SlurmShard& shard, MeasuredWork& ended) {
   const std::filesystem::path file = sweep.shard_store(shard.shard);
   if (!path_exists(file)) return false;
-  shard.has_store = true;
   const Store store = Store::open(file);
   const std::vector<std::string> known = store.experiments();
   bool complete = true;
@@ -69,7 +69,22 @@ bool read_store(const SlurmSweep& sweep, SlurmShard& shard, MeasuredWork& ended)
     }
     complete = complete && found;
   }
+  shard.has_store = true;
   return complete && shard.missing() == 0;
+}
+
+/// The same for a store that may be damaged.
+bool try_store(const SlurmSweep& sweep, SlurmShard& shard, MeasuredWork& ended) {
+  try {
+    return read_store(sweep, shard, ended);
+  } catch (const Error& error) {
+    const int number = shard.shard;
+    shard = {};
+    shard.shard = number;
+    shard.damage = error.what();
+    ended = {};
+    return false;
+  }
 }
 
 }  // namespace
@@ -96,7 +111,7 @@ std::vector<int> SlurmProgress::in_state(SlurmShard::State state) const {
   return out;
 }
 
-SlurmProgress slurm_progress(const SlurmSweep& sweep, std::int64_t now) {
+SlurmProgress slurm_progress(const SlurmSweep& sweep, std::int64_t now, bool tasks_run) {
   SlurmProgress out;
   for (const auto& [experiment, units] : sweep.units) out.units += units;
   MeasuredWork work;
@@ -105,12 +120,12 @@ SlurmProgress slurm_progress(const SlurmSweep& sweep, std::int64_t now) {
     SlurmShard shard;
     shard.shard = i;
     MeasuredWork ended;  // by earlier tasks of the shard
-    const bool complete = read_store(sweep, shard, ended);
+    const bool complete = try_store(sweep, shard, ended);
     const TaskState state = read_state(sweep.shard_state(i));
     const auto word = [&](const char* key) { return state.contains(key) ? state.at(key) : ""; };
     const std::int64_t seen = modification_time(sweep.shard_state(i));
     shard.exit_code = number_in(state, "code");
-    if (word("state") == "running" && now - seen < kAliveSeconds) {
+    if (tasks_run && word("state") == "running" && now - seen < kAliveSeconds) {
       shard.state = SlurmShard::State::kRunning;
       shard.job = word("job");
       shard.host = word("host");

@@ -24,6 +24,7 @@ struct SlurmShard {
   std::size_t units = 0, done = 0, failed = 0;  ///< units: 0 if there is no store yet
   std::string job, host;                        ///< of a running task
   std::optional<std::int64_t> exit_code;        ///< of the last task that ended
+  std::string damage;  ///< why its store cannot be read, which then counts as missing
 
   std::size_t missing() const { return units - done - failed; }
 };
@@ -41,6 +42,7 @@ struct SlurmProgress {
 };
 
 /// The progress of a sweep, also while its tasks run.  `now`: seconds since the epoch.
-SlurmProgress slurm_progress(const SlurmSweep& sweep, std::int64_t now);
+/// `tasks_run`: false if it is known that no task runs; else the ages of their states tell.
+SlurmProgress slurm_progress(const SlurmSweep& sweep, std::int64_t now, bool tasks_run);
 
 }  // namespace turnbench

@@ -50,6 +50,7 @@ if [ -e "$state" ]; then
   idle=${idle:-0}
 fi
 cd "$working_directory" || fail "there is no $working_directory"
+rm -rf "$local_directory/turnbench-$SLURM_JOB_ID-"*  # of a killed run of this job
 folder=$(mktemp -d "$local_directory/turnbench-$SLURM_JOB_ID-XXXXXX") ||
   fail "nothing can be created in $local_directory"
 trap 'rm -rf "$folder"' EXIT

@@ -178,7 +178,83 @@ TEST_F(Slurm, TasksAndMergeEqualOneRun) {
             std::string::npos);
 }
 
-// Slurm sends SIGTERM to all processes of a job that it cancels or requeues itself.
+// A task that was killed with its script leaves the state "running".
+TEST_F(Slurm, TasksOfWhichNoJobIsLeftAreSubmittedAgain) {
+  ASSERT_EQ(slurm(2).code, 0);
+  ASSERT_EQ(run_task(2).code, 0);
+  directory_.write("a sweep's $HOME \"x\"/shards/shard-00001.state",
+                   "state=running job=1_1 host=h pid=1 since=1 at=1 idle=0\n");
+  directory_.write("queue", "1\n");
+  EXPECT_EQ(status(1)["running"], 1);
+  std::filesystem::remove(file("queue"));
+  EXPECT_EQ(status(1)["running"], 0);
+  forget_sbatch();
+  const Finished merged = proceed({"--submission", "1", "--resubmit", "1"});
+  EXPECT_EQ(merged.code, 0) << merged.err;
+  EXPECT_NE(merged.out.find("1 of 2 shards merged"), std::string::npos) << merged.out;
+  const std::vector<std::string> words = sbatch();
+  EXPECT_EQ(std::count(words.begin(), words.end(), "--array=1"), 1);
+  // Without an answer of squeue, a user's call might submit a running shard.
+  const std::string squeue = directory_.write("bin/squeue", "#!/bin/sh\nexit 1\n");
+  const Finished unknown = proceed();
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_NE(unknown.err.find("squeue: exit code 1"), std::string::npos) << unknown.err;
+  EXPECT_EQ(status(1)["running"], 1);
+}
+
+TEST_F(Slurm, ASweepContinuesWithOtherOptionsOfJobs) {
+  ASSERT_EQ(slurm(2, {"--time", "30", "--mem", "8G"}).code, 0);
+  ASSERT_EQ(proceed({"--time", "60", "--partition", "p2", "--max-parallel", "1"}).code, 0);
+  const std::string task = read_file(dir_ + "/task.sh"), merge = read_file(dir_ + "/merge.sh");
+  for (const std::string& script : {task, merge}) {
+    EXPECT_NE(script.find("#SBATCH --time=60\n"), std::string::npos);
+    EXPECT_NE(script.find("#SBATCH --partition=p2\n"), std::string::npos);
+    EXPECT_EQ(script.find("--time=30"), std::string::npos);
+  }
+  EXPECT_NE(task.find("#SBATCH --mem=8G\n"), std::string::npos);
+  const std::vector<std::string> words = sbatch();
+  EXPECT_EQ(std::count(words.begin(), words.end(), "--array=1-2%1"), 1);
+  const Finished limited = proceed({"--limit", "1"});
+  EXPECT_EQ(limited.code, 2);
+  EXPECT_NE(limited.err.find("found --limit"), std::string::npos) << limited.err;
+  write_file(dir_ + "/task.sh", task + "# mine\n");
+  const Finished changed = proceed({"--time", "90"});
+  EXPECT_EQ(changed.code, 2);
+  EXPECT_NE(changed.err.find("found a changed task.sh"), std::string::npos) << changed.err;
+  EXPECT_EQ(proceed().code, 0) << "changed scripts are submitted as they are";
+  EXPECT_EQ(read_file(dir_ + "/task.sh"), task + "# mine\n");
+}
+
+TEST_F(Slurm, ACopiedFolderIsRefused) {
+  ASSERT_EQ(slurm(2).code, 0);
+  const std::string copy = file("copy");
+  std::filesystem::copy(dir_, copy, std::filesystem::copy_options::recursive);
+  const Finished refused = run_program({"slurm", "--continue", "--dir", copy});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("found the sweep of"), std::string::npos) << refused.err;
+  EXPECT_EQ(run_program({"status", copy}).code, 1);
+  std::filesystem::create_directory_symlink(dir_, file("link"));
+  EXPECT_EQ(run_program({"slurm", "--continue", "--dir", file("link")}).code, 0);
+}
+
+TEST_F(Slurm, ADamagedShardIsComputedAgain) {
+  ASSERT_EQ(slurm(2).code, 0);
+  for (int shard = 1; shard <= 2; ++shard) ASSERT_EQ(run_task(shard).code, 0);
+  const std::string store = dir_ + "/shards/shard-00001.db";
+  write_file(store, std::string(2000, 'x'));
+  const Json state = status(1);
+  EXPECT_EQ(state["done"], 1);
+  EXPECT_EQ(state["each"][0]["state"], "missing");
+  forget_sbatch();
+  const Finished merged = proceed();
+  EXPECT_EQ(merged.code, 0) << merged.err;
+  EXPECT_NE(merged.err.find("renamed to shard-00001.db.damaged"), std::string::npos) << merged.err;
+  const std::vector<std::string> words = sbatch();
+  EXPECT_EQ(std::count(words.begin(), words.end(), "--array=1"), 1);
+  ASSERT_EQ(run_task(1).code, 0);
+  EXPECT_EQ(status(0)["done"], 2);
+}
+
 TEST_F(Slurm, BadUsageIsRefused) {
   const auto refused = [&](Arguments words, const char* expected) {
     words.insert(words.begin(), "slurm");
@@ -190,6 +266,7 @@ TEST_F(Slurm, BadUsageIsRefused) {
   refused({"--dir", dir_, "--shards", "2"}, "found no manifest");
   refused({manifest_, "--dir", dir_}, "found no --shards");
   refused({manifest_, "--shards", "2"}, "found no --dir");
+  refused({manifest_, "--dir", "", "--shards", "2"}, "expected a folder");
   refused({manifest_, "--dir", dir_, "--shards", "0"}, "from 1 to 100000");
   refused({manifest_, "--dir", dir_, "--shards", "2", "--partition", "a b"}, "expected a word");
   refused({manifest_, "--dir", dir_, "--shards", "2", "--extra", "a\nb"}, "expected one line");

@@ -28,7 +28,7 @@ class FakeSlurm : public testing::Test {
     program("sbatch", "#!/bin/bash\n" + work + R"(
       for word; do printf '%s\n' "$word"; done >> sbatch; echo >> sbatch
       echo x >> ids; wc -l < ids)");
-    program("squeue", "#!/bin/bash\n" + work + "[ -e queue ] && cat queue");
+    program("squeue", "#!/bin/bash\n" + work + "[ ! -e queue ] || cat queue");
     program("scontrol", "#!/bin/bash\n" + work + R"(
       echo "$*" >> scontrol; echo 'Slurm configuration'; echo 'MaxArraySize            = 4')");
     path_ = std::getenv("PATH");

@@ -101,6 +101,7 @@ TEST_F(SlurmTask, AKilledTaskIsSubmittedAgain) {
 
 TEST_F(SlurmTask, StatusShowsRunningTasks) {
   ASSERT_EQ(start().code, 0);
+  directory_.write("queue", "1\n");
   const std::string program = shell_quote(TURNBENCH_PROGRAM);
   const CommandResult task =
       run_task(1, hold_with_results(1) + program + " status . > ../text; " + program +
