@@ -23,7 +23,16 @@ constexpr double kPollClaimedSeconds = 0.5;
 // Seconds for 10^6 operations, until a unit has ended: 1 GFLOP/s.
 constexpr double kSlowestSpeed = 1e-3;
 constexpr int kMostFailedStarts = 3;
+constexpr std::size_t kMostCompleted = 16;  // units whose results wait to be stored
 constexpr double kMostStartSeconds = 1800;  // a device may load a large model
+
+/// Results that a worker has sent.
+struct Completed {
+  std::string key;
+  UnitResult result;
+  std::vector<ScoreValue> scores;
+  bool whole;
+};
 
 /// Runs the units of one model.
 class ModelRun {
@@ -57,7 +66,9 @@ class ModelRun {
   void run_workers() {
     for (int w = 0; w < share_.workers; ++w) start();
     while (!workers_.empty()) {
-      wait_for_events();
+      // Workers that wait for a unit come first, then results.
+      const bool asked = wait_for_events(completed_.empty() ? kPollMilliseconds : 0);
+      if (!asked || completed_.size() > kMostCompleted) store_next();
       state_.claims().renew();
       if (const auto time = state_.stop_time()) stop_.set(*time);
       for (auto worker = workers_.begin(); worker != workers_.end();) {
@@ -68,6 +79,7 @@ class ModelRun {
       state_.add_elsewhere(queue_.completed_elsewhere());
       wake_idle();
     }
+    while (!completed_.empty()) store_next();
     state_.add_process_bytes(own_bytes_);
     if (failure_) throw Error(*failure_);
   }
@@ -79,13 +91,22 @@ class ModelRun {
     });
   }
 
-  void wait_for_events() {
+  /// Returns true if a worker has sent something.
+  bool wait_for_events(int milliseconds) {
     std::vector<pollfd> events;
     for (WorkerProcess& worker : workers_) {
       events.push_back({worker.channel().descriptor(), POLLIN, 0});
       events.push_back({worker.errors(), POLLIN, 0});
     }
-    poll(events.data(), events.size(), kPollMilliseconds);
+    return poll(events.data(), events.size(), milliseconds) > 0;
+  }
+
+  /// Stores the results of the unit that was completed first.
+  void store_next() {
+    if (completed_.empty()) return;
+    const Completed unit = std::move(completed_.front());
+    completed_.pop_front();
+    state_.add(unit.key, unit.result, unit.scores, unit.whole);
   }
 
   /// Handles the messages of a worker, and its end.
@@ -104,12 +125,13 @@ class ModelRun {
     worker.last_message = Clock::now();
     worker.has_begun = true;
     if (message.contains("ask")) {
-      worker.channel().send(message.at("ask") == "unit" ? next_unit(worker) : next_probes(worker));
+      const Json unit = message.at("ask") == "unit" ? next_unit(worker) : next_probes(worker);
+      worker.channel().send(unit);
+      if (unit.contains("key")) limit_time(worker.held.at(unit.at("key").get<std::string>()));
     } else if (message.contains("done")) {
       const std::string key = message.at("done");
       const bool whole = message.at("whole");
-      const UnitResult result = result_from_json(message);
-      state_.add(key, result, scores_from_json(message), whole);
+      completed_.push_back({key, result_from_json(message), scores_from_json(message), whole});
       failed_starts_ = 0;
       const auto held = worker.held.find(key);
       if (!whole || held == worker.held.end()) return;
@@ -157,8 +179,6 @@ class ModelRun {
   }
 
   Json hand_out(WorkerProcess& worker, HeldUnit held) {
-    held.limit_seconds = static_cast<double>(options_.least_time_limit.count()) +
-                         options_.time_tolerance * cost_of(held) * speed_.value_or(kSlowestSpeed);
     Json cells = Json::array();
     if (held.unit) {
       for (const UnitCell& cell : held.unit->cells) cells.push_back(cell.key);
@@ -168,6 +188,11 @@ class ModelRun {
     const std::string key = held.key();
     worker.held.insert_or_assign(key, std::move(held));
     return {{"key", key}, {"cells", std::move(cells)}};
+  }
+
+  void limit_time(HeldUnit& held) {
+    held.limit_seconds = static_cast<double>(options_.least_time_limit.count()) +
+                         options_.time_tolerance * cost_of(held) * speed_.value_or(kSlowestSpeed);
   }
 
   double cost_of(const HeldUnit& held) {
@@ -267,10 +292,11 @@ class ModelRun {
   SharedStop stop_;
   std::optional<Model> model_;
   std::list<WorkerProcess> workers_;
-  std::deque<HeldUnit> suspects_;  // ran in a process that ended; each runs again alone
-  std::optional<double> speed_;    // the slowest so far: seconds for 10^6 operations
-  int failed_starts_ = 0;          // in a row
-  std::size_t own_bytes_ = 0;      // of the processes that have ended
+  std::deque<HeldUnit> suspects_;    // ran in a process that ended; each runs again alone
+  std::optional<double> speed_;      // the slowest so far: seconds for 10^6 operations
+  std::deque<Completed> completed_;  // units whose results are not stored yet, oldest first
+  int failed_starts_ = 0;            // in a row
+  std::size_t own_bytes_ = 0;        // of the processes that have ended
   Clock::time_point polled_ = Clock::now();
   std::optional<Error> failure_;
 };
