@@ -34,8 +34,10 @@ step_to_results() {  # $1: turnbench, $2: process, $3: the shard's files without
   rm -f "$seen"
 }
 
-# Lets a suspended program go on when it has received a signal.
+# Lets a suspended program go on when it has received a signal, unless its sender has done so.
 release_with_signal() {  # $1: process
-  until grep -q 'Pnd:.*[1-9a-f]' "/proc/$1/status"; do sleep 0.05; done
-  kill -CONT "$1"
+  while kill -0 "$1" 2> /dev/null && grep -q '^State:.*T (stopped)' "/proc/$1/status" 2> /dev/null; do
+    if grep -q 'Pnd:.*[1-9a-f]' "/proc/$1/status"; then kill -CONT "$1"; fi
+    sleep 0.05
+  done
 }
