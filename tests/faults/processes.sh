@@ -53,7 +53,12 @@ kill_round() {
     end "$pid"
     check_kept
     [ "$code" -ne 137 ] || hit=1
-    ((hit == 0)) || count kills "$kind, $kept dialogues kept"
+    if ((hit == 1)); then
+      count kills "$kind, $kept dialogues kept"
+      ((duration[sweep] += duration[sweep] / 10))
+    else # the run has ended too soon, perhaps because the machine is faster now
+      ((duration[sweep] -= duration[sweep] / 8))
+    fi
     failed=()
     case $code in
       0) break ;;
