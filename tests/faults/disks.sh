@@ -1,5 +1,11 @@
 # Disks that are full or read-only, and limits on the size of files.
 
+# Mounts a disk or changes it.  (With a type and a source, mount adds no options of its own, which
+# another user than root may not set.)
+mount_disk() {  # $1: folder, $2: options
+  mount -t tmpfs -o "$2" none "$1" || fail "mount with $2"
+}
+
 # The disk becomes full, or the store reaches a limit on the size of files.
 full_round() {  # $1: disk or limit
   local size options=(--quiet)
@@ -9,7 +15,7 @@ full_round() {  # $1: disk or limit
   random 2
   if ((REPLY == 0)); then options+=(--workers 2); fi
   if [ "$1" = disk ]; then
-    mount -t tmpfs -o "size=${size}k" none "$dir/store"
+    mount_disk "$dir/store" "size=${size}k"
   else
     limit=$size
   fi
@@ -20,7 +26,7 @@ full_round() {  # $1: disk or limit
     check_message full "got.db: .*\(full\|No space left\|File too large\)"
     check_kept
     local before=$kept
-    [ "$1" != disk ] || mount -o remount,size=64m "$dir/store"
+    [ "$1" != disk ] || mount_disk "$dir/store" remount,size=64m
     check_kept
     [ "$kept" -eq "$before" ] || fail "a larger disk has other results"
     check run "$work/sweep.json" --db "$db"
@@ -37,7 +43,7 @@ read_only_round() {
   kind=${kinds[passed[read_only] % 3]}
   disk=$dir/disk
   mkdir "$disk"
-  mount -t tmpfs -o size=64m none "$disk"
+  mount_disk "$disk" size=64m
   local shard=(run "$work/sweep.json" --shard 2/3)
   if [ "$kind" != empty ]; then
     start first "${shard[@]}" --db "$disk/2.db" --workers 1
@@ -47,7 +53,7 @@ read_only_round() {
     end "$pid"
     [ "$code" -ne 0 ] || return
   fi
-  mount -o remount,ro "$disk"
+  mount_disk "$disk" remount,ro
   start second "${shard[@]}" --db "$disk/2.db"
   end "$pid"
   check_message second "2.db: .*cannot be \(written\|read\)"
