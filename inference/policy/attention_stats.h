@@ -95,8 +95,9 @@ struct LineMass {
 /// Attention statistics of one layer of one sequence.  They are computed on demand.  Window and
 /// column masses are computed once, and all policies receive the same result.  No n x n matrix is
 /// stored.  All statistics are those of dense causal attention over the cached keys, even if the
-/// layer's own attention is sparse.  Window and column masses are also available if the sets are in
-/// host memory: the layer's keys are then copied to the device.
+/// layer's own attention is sparse.  Exception: a ColumnRule can change the probabilities and the
+/// mask of column masses.  Window and column masses are also available if the sets are in host
+/// memory that the backend cannot read: the layer's keys are then copied to the device.
 class AttentionStats {
  public:
   AttentionStats(Backend& backend, const ModelShape& shape, float scale, int sliding_window,

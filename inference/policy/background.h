@@ -14,7 +14,7 @@
 namespace turnbench {
 
 /// Independent tasks that run concurrently with the caller.  They must own all data that they read
-/// and write, because the caller does not wait for them.
+/// and write, because a job may be dropped while its tasks run.
 class BackgroundJob {
  public:
   /// `task` is called once with each number below `count`.

@@ -28,8 +28,8 @@ class EvictionPolicy {
   /// The number of recent query rows whose `window_mass` this policy uses: rows of the turn's
   /// prompt, and of its answer if the policy evicts while decoding.
   virtual int window() const { return 0; }
-  /// The rules of the column masses that `after_prefill` uses.  They sum over all rows of the
-  /// prompt.
+  /// The rules of the column masses that `after_prefill` uses.  These masses are sums over all rows
+  /// of the prompt.
   virtual std::vector<ColumnRule> columns() const { return {}; }
   /// True if kept tokens are renumbered to positions 0, 1, ...  The engine then stores pre-RoPE
   /// keys, and all sets of all layers must keep equally many tokens.

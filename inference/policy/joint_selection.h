@@ -25,7 +25,8 @@ struct SelectionJobs {
   void run(Backend& backend, float scale) const;
 };
 
-/// Selects with operations of the backend, which then run jointly for all sequences of a batch.
+/// A policy that selects with operations of the backend, which run jointly for all sequences of a
+/// batch.
 class JointSelection {
  public:
   virtual ~JointSelection() = default;

@@ -8,8 +8,9 @@
 
 namespace turnbench {
 
-/// Cache of computations on the cached tokens of a layer at the end of a prompt, shared by all
-/// methods that request it under the same key.  Results have shared ownership.
+/// Cache of results that several sequences share: computations on the cached tokens of a layer at
+/// the end of a prompt (LayerView::memo), and data of retrievers (RetrieverPass::resources).  Equal
+/// keys share a result.  Results have shared ownership.
 class LayerMemo {
  public:
   /// The result of `build()`, a T.  `build` is called only for the first request with this `key`,

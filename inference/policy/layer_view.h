@@ -56,13 +56,16 @@ struct LayerView {
   MatrixView<const float> far_queries = {};
   float scale = 1;         ///< of attention scores
   int sliding_window = 0;  ///< of the layer, in positions; 0: none
-  /// At the end of a prompt: shared by all sequences that continue from the same cached tokens.
+  /// At the end of a prompt: shared by all sequences that continue from the same cached tokens;
+  /// otherwise null.
   LayerMemo* memo = nullptr;
   /// True at the end of a prompt with placement=host: the layer is then offloaded, unless `demand`
   /// keeps it on the device.
   bool goes_to_host = false;
   BackgroundTasks* background = nullptr;
-  Arena* scratch = nullptr;  ///< in the backend's memory, valid until the policy has selected
+  /// Arrays in the backend's memory, valid until the policy has selected: until `select`,
+  /// `end_selection` (JointSelection) or `after_prefill` returns.
+  Arena* scratch = nullptr;
   IndexPath index_path = {};
 
   /// The number of query heads that read one set.

@@ -28,8 +28,8 @@ struct Placement {
 };
 
 /// The options of a layer's working set.  sets: KV sets of the layer; longest: tokens of the
-/// largest one.  Capacities are clamped to the tokens that a step can use; an answer that needs
-/// more tokens gets a new working set.
+/// largest one.  Capacities are limited to these tokens plus a reserve for the answer.  An answer
+/// that needs more gets a new working set.
 /// @throws Error (input) if the placement's device cache is too small for the tokens that a step
 /// loads under the cache rule.
 Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,

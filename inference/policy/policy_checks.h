@@ -8,8 +8,8 @@
 
 namespace turnbench {
 
-// Checks that refuse incompatible policies: before a run if the settings show the conflict,
-// otherwise during the run.
+// Checks that refuse incompatible policies.  They are called before a run, when its methods and
+// manifest are read, and again by the engine.
 /// @throws Error (input) if steps rebuild keys and the cache rule is not kPrevious: other rules
 /// discard rebuilt keys.
 void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
@@ -29,11 +29,11 @@ void check_codec_memory(const Policies& policies, bool is_gpu);
 /// expected.
 struct PolicyCheck {
   const std::string& method;  ///< name of the method; may be empty
-  int layer = 0, heads = 0;   ///< number of query heads
+  int layer = 0, heads = 0;   ///< heads: number of query heads
 
   /// may_be_unequal: EvictionPolicy::keeps_unequal_sets of the policy.
   void keep(const KeepSets& kept, std::span<const KvHeadCache> sets, bool may_be_unequal) const;
-  /// end: one past the slot of the last query row, if it is not the last slot of its set.
+  /// end: the slot after that of the last query row; nullopt: the number of slots of the set.
   void selection(const Selection& selection, std::span<const KvHeadCache> sets,
                  std::optional<std::int32_t> end = {}) const;
   void patterns(const std::vector<HeadPattern>& patterns, const PatternPass& pass) const;

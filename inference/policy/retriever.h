@@ -40,7 +40,8 @@ class Retriever {
  public:
   virtual ~Retriever() = default;
   virtual std::unique_ptr<Retriever> clone() const = 0;
-  /// Retrievers with equal keys have the same state after the same tokens.
+  /// Identifies the retriever (not a key of attention).  Retrievers with equal identifiers have the
+  /// same state after the same tokens.
   virtual const std::string& key() const = 0;
   /// Whether the retriever reads the hidden states that enter a layer.
   virtual bool reads_layer(const ModelConfig&, int /*layer*/) const { return false; }

@@ -7,8 +7,9 @@
 
 namespace turnbench {
 
-/// The rows of a KV set from a slot on, readable by the layer's backend: the set itself or, if the
-/// backend cannot read host memory, a copy of these rows.
+/// The rows of a KV set from slot `first` on, in memory that the layer's backend can read.  If the
+/// backend can read the set, `set` is this set with all its rows, and `origin` is 0.  Otherwise,
+/// `set` is a copy of the rows, and `origin` is `first`.
 class RowsOnDevice {
  public:
   /// pool: pool of the copies; created on first use.

@@ -7,8 +7,8 @@
 
 namespace turnbench {
 
-/// Blends a step's attention with a vector: weight * attention + (1 - weight) * vector.  The data
-/// are in the backend's memory and stay valid until the next `select` of the same layer.
+/// Blends a step's attention output with a vector: weight * output + (1 - weight) * vector.  The
+/// data are in the backend's memory and stay valid until the next `select` of the same layer.
 struct Blend {
   const float* weights = nullptr;        ///< [query heads]; null: no blending
   MatrixView<const float> vectors = {};  ///< [sets, head_dim]

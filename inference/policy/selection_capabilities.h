@@ -25,9 +25,9 @@ const Capability* capability(const SelectionPolicy* policy) {
   return dynamic_cast<const Capability*>(policy);
 }
 
-/// Also selects during the prefill (infllm, round).  Slots must equal positions, so no token may be
-/// evicted.  Sequences that share such a prefill continue with clones of the policy that selected
-/// in it.
+/// A policy that also selects during the prefill (infllm, round).  Slots must equal positions, so
+/// no token may be evicted.  Sequences that share such a prefill continue with clones of the policy
+/// that selected in it.
 class PromptSelection {
  public:
   virtual ~PromptSelection() = default;
@@ -47,9 +47,9 @@ class PromptSelection {
   /// The number of rows in the next query block; `select` is called once per block.  Called for
   /// each layer before each block.  view: of the pass, from the block's first row on.
   virtual int query_block_rows(const LayerView& view) { return view.rows; }
-  /// Called after the attention of a query block with the view that `select` received.  If the
-  /// device has only the pinned tokens, the view contains the sets on the device.  lse: log-sum-exp
-  /// over all keys that the rows read, [rows, heads].
+  /// Called after the attention of a query block.  The view is the one that `select` received,
+  /// except that its `sets` are those that the attention has read: only the pinned tokens, if the
+  /// device has no others.  lse: log-sum-exp over all keys that the rows read, [rows, heads].
   virtual void after_attention(const LayerView&, MatrixView<const float> /*lse*/) {}
 };
 
@@ -61,8 +61,8 @@ struct StepView {
   int prompt_tokens = 0;      ///< as in LayerView
 };
 
-/// Selects with an auxiliary (draft) model that scores all tokens once per decode step, before
-/// layer 0 (specontext).
+/// A policy that selects with an auxiliary (draft) model, which scores all tokens once per decode
+/// step, before layer 0 (specontext).
 class StepRetrieval {
  public:
   virtual ~StepRetrieval() = default;
@@ -74,19 +74,21 @@ class StepRetrieval {
   virtual void begin_step(const StepView&) {}
 };
 
-/// Reuses one selection in all upper layers.  The selection is made by one layer (specontext-self)
-/// or before layer 0 (specontext).
+/// A policy that reuses one selection: that of one layer in all upper layers (specontext-self), or
+/// one that is made before layer 0 in all layers (specontext).
 class SelectsAhead {
  public:
   virtual ~SelectsAhead() = default;
   /// Index of the layer that selects; all later layers reuse its selection.  -1: the selection is
-  /// made before layer 0; nullopt: every layer selects for itself.  `select` of upper layers reads
-  /// neither queries nor keys.  For offloaded upper layers, the engine calls `select` and starts
-  /// the transfers as soon as the selection is made.
+  /// made before layer 0, and all layers reuse it; nullopt: every layer selects for itself.
+  /// `select` of a layer that reuses the selection reads neither queries nor keys.  If such a layer
+  /// is offloaded, the engine calls `select` and starts the transfers as soon as the selection is
+  /// made.
   virtual std::optional<int> deciding_layer(const ModelShape&) const = 0;
 };
 
-/// Offloads layers while decoding, although `demand` kept them on the device at first (specontext).
+/// A policy that offloads layers while decoding, although `demand` kept them on the device at first
+/// (specontext).
 class OffloadsDuringDecode {
  public:
   virtual ~OffloadsDuringDecode() = default;
@@ -118,7 +120,7 @@ class KeyRebuilder {
   virtual std::size_t key_bytes(int layer) const = 0;
 };
 
-/// Transfers an index to the device before the layer that reads it (pqcache).
+/// A policy that transfers an index to the device before the layer that reads it (pqcache).
 class IndexTransfer {
  public:
   virtual ~IndexTransfer() = default;

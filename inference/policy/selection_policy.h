@@ -42,10 +42,12 @@ class SelectionPolicy {
   virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
   virtual SelectionTraits traits() const { return {}; }
   /// The needs of a turn's decode steps on the device, for one layer.  known: the layer at the end
-  /// of the prompt, after `after_prefill`; null for memory estimates, which are upper bounds.
+  /// of the prompt, when `after_prefill` has been called; null before, for example for memory
+  /// estimates: the result must then be an upper bound.
   virtual DeviceNeeds demand(const PromptSize& prompt, const LayerView* known) const;
-  /// The pinned tokens of a set of `tokens` tokens: they stay on the device from the end of the
-  /// prompt on.  Ascending, disjoint ranges; the last one ends with the newest token.
+  /// The pinned tokens of a set that has `tokens` tokens: in the step in which the set has this
+  /// size, they are on the device whether the step selects them or not.  Ascending, disjoint
+  /// ranges; the last one ends with the newest token.
   virtual std::vector<SlotRange> pinned(int layer, int set, int tokens) const;
   /// Builds the index of a layer at the end of a turn's prefill.  Sets and statistics are those
   /// after eviction.
