@@ -3,8 +3,8 @@
 namespace turnbench {
 
 std::string_view name_of(SpanKind kind) {
-  constexpr std::string_view kNames[] = {"history", "instruction", "context", "question",
-                                         "cue",     "markup",      "answer"};
+  constexpr std::string_view kNames[] = {"instruction", "context", "question",
+                                         "cue",         "markup",  "answer"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -8,7 +8,7 @@
 namespace turnbench {
 
 /// The kind of a span of the prompt.
-enum class SpanKind { kHistory, kInstruction, kContext, kQuestion, kCue, kMarkup, kAnswer };
+enum class SpanKind { kInstruction, kContext, kQuestion, kCue, kMarkup, kAnswer };
 
 /// A labelled range [begin, end) of token positions.
 struct Span {

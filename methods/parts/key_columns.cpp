@@ -23,16 +23,12 @@ constexpr std::int64_t row_elements(std::int64_t tokens, std::int64_t element) {
   return (lines | 1) * kLine / element;
 }
 
-bool on_host(const LayerView& view) {
-  return view.index_path.link != nullptr;
-}
-
 /// The transposed keys of a prompt.
-std::shared_ptr<const ColumnBuffer> transposed(const LayerView& view) {
+std::shared_ptr<const ColumnBuffer> transposed(const LayerView& view, bool on_host) {
   const std::shared_ptr<Memory>& memory = view.backend->memory();
-  const bool moves = view.goes_to_host && !memory->is_host();
-  auto out = std::make_shared<ColumnBuffer>(view, longest_set(view),
-                                            view.goes_to_host ? host_memory() : memory);
+  const bool moves = on_host && !memory->is_host();
+  auto out =
+      std::make_shared<ColumnBuffer>(view, longest_set(view), on_host ? host_memory() : memory);
   const auto set_bytes = static_cast<std::size_t>(out->set_bytes());
   float* scratch = moves ? view.scratch->floats(set_bytes / sizeof(float) + 1) : nullptr;
   for (std::size_t s = 0; s < view.sets.size(); ++s) {
@@ -68,11 +64,12 @@ void ColumnBuffer::write_from_host(std::size_t s, const KvHeadCache& set, int fi
   }
 }
 
-void KeyColumns::build(const LayerView& view) {
+void KeyColumns::build(const LayerView& view, bool on_host) {
+  on_host_ = on_host;
   tokens_.end_prompt(view);
   own_ = {};
-  prompt_ = view.memo->get<ColumnBuffer>(fmt::format("key columns, host {}", view.goes_to_host),
-                                         [&] { return transposed(view); });
+  prompt_ = view.memo->get<ColumnBuffer>(fmt::format("key columns, host {}", on_host),
+                                         [&] { return transposed(view, on_host); });
 }
 
 std::vector<int> KeyColumns::extend(const LayerView& view) {
@@ -80,13 +77,13 @@ std::vector<int> KeyColumns::extend(const LayerView& view) {
   const bool grows = columns > own_.value.tokens();
   if (grows) {
     own_.value = ColumnBuffer(view, 2 * columns + kMoreColumns,
-                              on_host(view) ? host_memory() : view.backend->memory());
+                              on_host_ ? host_memory() : view.backend->memory());
   }
   std::vector<int> first = tokens_.extend(view, grows);
   std::vector<TransposeKeysJob> jobs;
   for (std::size_t s = 0; s < view.sets.size(); ++s) {
     const KvHeadCache& set = view.sets[s];
-    if (on_host(view)) {
+    if (on_host_) {
       own_.value.write_from_host(s, set, first[s], tokens_.first_own(s));
     } else {
       jobs.push_back(
@@ -106,7 +103,7 @@ void KeyColumns::set_queries(const LayerView& view, std::vector<PartialQuery> qu
     step.in_columns = step.query.dims;
     std::vector<float>& rows = step.query.rows;
     const std::size_t heads = rows.size() / dim;
-    if (on_host(view)) {  // the device receives the dimensions that are read only
+    if (on_host_) {  // the device receives the dimensions that are read only
       const std::vector<float> all = std::exchange(rows, {});
       for (std::size_t h = 0; h < heads; ++h) {
         for (const int d : step.query.dims)
@@ -119,7 +116,7 @@ void KeyColumns::set_queries(const LayerView& view, std::vector<PartialQuery> qu
     copies.push_back(copy_of(rows.data(), step.rows.data, rows.size()));
   }
   view.backend->memory()->copy(copies);
-  if (on_host(view)) transfer_columns(view);
+  if (on_host_) transfer_columns(view);
 }
 
 /// Waits for the transfer: the dimensions are known only with the queries.
@@ -155,7 +152,7 @@ void KeyColumns::add_scores(const LayerView& view, std::size_t set, MatrixView<f
   const PartialQuery& query = step.query;
   const DType dtype = view.sets[set].layout().dtype;
   const std::int64_t n = scores.columns, prompt = tokens_.first_own(set);
-  if (on_host(view)) {
+  if (on_host_) {
     jobs.dimensions.push_back(
         {step.rows, step.in_columns, query.factors, step.columns, n, dtype, scores});
     return;

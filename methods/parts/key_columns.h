@@ -47,7 +47,8 @@ struct PartialQuery {
 /// dimensions that a step reads are then transferred.
 class KeyColumns {
  public:
-  void build(const LayerView& view);
+  /// Copies the keys of a prompt.  on_host: to host memory, since the layer is then offloaded.
+  void build(const LayerView& view, bool on_host);
   void begin_step(const LayerView& view) { tokens_.begin_step(view); }
   /// Adds the tokens of a sequence since the prompt.  Returns the first added slot of each set.
   std::vector<int> extend(const LayerView& view);
@@ -69,6 +70,7 @@ class KeyColumns {
   };
   void transfer_columns(const LayerView& view);
 
+  bool on_host_ = false;
   IndexedTokens tokens_;
   std::shared_ptr<const ColumnBuffer> prompt_;
   Unshared<ColumnBuffer> own_;

@@ -55,6 +55,7 @@ class PqCache : public SegmentSelection, public IndexTransfer {
     while (std::ssize(layers_) < view.shape.layers) layers_.emplace_back(s_.codes);
     SegmentSelection::after_prefill(view);
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    layer.is_moved = false;
     if (rebuilds()) {
       layer.codes = LayerCodes(s_.codes);
       layer.on_device.clear();
@@ -91,7 +92,9 @@ class PqCache : public SegmentSelection, public IndexTransfer {
 
   /// Transfers the codes of the layer before its queries are computed.
   void prefetch(int layer, const IndexPath& path) override {
-    layers_[static_cast<std::size_t>(layer)].codes.move(moved_codes(layer), path);
+    Layer& moved = layers_[static_cast<std::size_t>(layer)];
+    moved.codes.move(moved_codes(layer), path);
+    moved.is_moved = true;
   }
 
   std::vector<std::pair<std::string, double>> counters() const override {
@@ -121,7 +124,7 @@ class PqCache : public SegmentSelection, public IndexTransfer {
     std::vector<int> end;  // ends of the candidates
     for (const KvHeadCache& set : view.sets) end.push_back(parts.end(set.size()));
     layer.codes.code_until(view, end);
-    CodeBuffer& buffer = codes_on_device(view, layer);
+    CodeBuffer& buffer = codes_on_device(view.layer);
     buffer.wait();
     layer.codes.copy_to(buffer, view.backend->memory());  // codes computed by this sequence
     return segment_lists(view, false, true);
@@ -130,7 +133,7 @@ class PqCache : public SegmentSelection, public IndexTransfer {
   void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
              SelectionJobs& jobs) override {
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    layer.codes.add_score_jobs(view, set, view.step_queries(set), codes_on_device(view, layer),
+    layer.codes.add_score_jobs(view, set, view.step_queries(set), codes_on_device(view.layer),
                                scores, jobs.codes);
   }
 
@@ -143,7 +146,8 @@ class PqCache : public SegmentSelection, public IndexTransfer {
     explicit Layer(const CodeSettings& settings) : codes(settings) {}
     std::vector<int> seen;  ///< tokens of each set at the last call
     LayerCodes codes;
-    CodeBuffer on_device;  ///< if the layer is on the device
+    CodeBuffer on_device;   ///< unless a transfer brings the codes
+    bool is_moved = false;  ///< transfers bring the codes: the keys are offloaded
   };
 
   static void remember_sizes(Layer& layer, const LayerView& view) {
@@ -154,8 +158,9 @@ class PqCache : public SegmentSelection, public IndexTransfer {
   /// With offloaded keys, the device has the codes of two layers at a time.
   CodeBuffer& moved_codes(int layer) { return moved_[static_cast<std::size_t>(layer) % 2]; }
 
-  CodeBuffer& codes_on_device(const LayerView& view, Layer& layer) {
-    return view.index_path.link ? moved_codes(view.layer) : layer.on_device;
+  CodeBuffer& codes_on_device(int layer) {
+    Layer& l = layers_[static_cast<std::size_t>(layer)];
+    return l.is_moved ? moved_codes(layer) : l.on_device;
   }
 
   Settings s_;

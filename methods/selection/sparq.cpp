@@ -33,7 +33,7 @@ class SparQ : public SegmentSelection {
   void after_prefill(const LayerView& view) override {
     SegmentSelection::after_prefill(view);
     Layer& layer = layers_[view.layer];
-    layer.keys.build(view);
+    layer.keys.build(view, view.goes_to_host && !demand(prompt_size(view), &view).everything);
     if (blends(view)) layer.values.build(view);
   }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "common/error.h"
+
 namespace turnbench {
 namespace {
 
@@ -15,6 +17,21 @@ TEST(Sampler, GreedyTakesTheLowestOfTheLargest) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(greedy.sample(logits), 1);
   EXPECT_EQ(argmax(std::vector<float>{-5, -5}), 0);
   EXPECT_EQ(argmax(std::vector<float>{-INFINITY, -7}), 1);
+  EXPECT_EQ(argmax(std::vector<float>{-INFINITY, -INFINITY}), 0);
+}
+
+// Sizes around the vectors of an implementation, with the largest logit at each index.
+TEST(Sampler, GreedyFindsEachIndex) {
+  for (const std::size_t size : {1, 15, 16, 17, 40}) {
+    std::vector<float> logits(size, -2);
+    for (std::size_t i = 0; i < size; ++i) {
+      logits[i] = 1;
+      EXPECT_EQ(argmax(logits), static_cast<int>(i));
+      logits[i] = NAN;
+      EXPECT_THROW(Sampler().sample(logits), Error) << i << " of " << size;
+      logits[i] = -2;
+    }
+  }
 }
 
 // 20,000 draws compared with softmax(logits / T): chi-square with 5 degrees of freedom, 99.9% point

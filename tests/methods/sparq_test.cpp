@@ -285,6 +285,18 @@ TEST(SparQ, GivesTheSameFromHostMemory) {
   }
 }
 
+// A prompt within the budget stays on the device; its answer grows beyond the budget there.
+TEST(SparQ, SelectsInALayerThatStaysOnTheDevice) {
+  Engine::Options options;
+  options.kv_dtype = DType::kBF16;
+  Machine machine("llama3", 2, options);
+  const std::string spec = "sparq:budget=156,r=3";
+  Conversation whole(machine.engine, Method::parse(spec).make()),
+      host(machine.engine, Method::parse(spec + ",placement=host").make());
+  EXPECT_TRUE(two_turns_of_sparq(host) == two_turns_of_sparq(whole));
+  EXPECT_LT(host.sequence.counters.mean_attended(), 165) << "it selects";
+}
+
 // Tokens that are evicted while decoding are removed with their keys and values.
 TEST(SparQ, FollowsEvictionsWhileDecoding) {
   Steps layer(2, 2, 16, 100, 112, 5);
