@@ -52,15 +52,15 @@ void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& de
                               Answers answers, int turn) {
   const std::vector<Turn>& turns = dialogue->turns;
   const auto at = static_cast<std::size_t>(turn);
-  if (turn > 0) {
-    prompt.add_answer(
-        turn - 1, answers == Answers::kGold ? renderer.gold_answer_tokens(turns[at - 1]) : answer);
-  }
   if (!rendered) {
-    rendered = std::make_shared<const std::vector<RenderedTurn>>(
-        render_all(renderer, decoding, *dialogue));
+    rendered = std::make_shared<RenderedDialogue>();
+    rendered->turns = render_all(renderer, decoding, *dialogue);
   }
-  const RenderedTurn& added = (*rendered)[at];
+  if (turn > 0) {
+    prompt.add_answer(turn - 1,
+                      answers == Answers::kGold ? gold_answer(renderer, turn - 1) : answer);
+  }
+  const RenderedTurn& added = rendered->turns[at];
   history_tokens = prompt.tokens.size();
   prompt.add_turn(added);
   answer.clear();
@@ -76,6 +76,18 @@ void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& de
   record.prompt_tokens = static_cast<int>(prompt.tokens.size());
   record.truncated_tokens = added.truncated_tokens;
   record.prompt_hash = hash_bytes(std::as_bytes(std::span(prompt.tokens)));
+}
+
+const std::vector<int>& Conversation::gold_answer(const PromptRenderer& renderer, int turn) {
+  auto found = rendered->gold_answers.find(turn);
+  if (found == rendered->gold_answers.end()) {
+    found =
+        rendered->gold_answers
+            .emplace(turn,
+                     renderer.gold_answer_tokens(dialogue->turns[static_cast<std::size_t>(turn)]))
+            .first;
+  }
+  return found->second;
 }
 
 void Conversation::sample_token(std::span<const float> logits, const std::vector<int>& stops) {

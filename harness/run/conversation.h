@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,6 +43,12 @@ int turn_limit(const Decoding& decoding, const Dialogue& dialogue);
 /// The seed of the methods' random choices; the same in every cell.
 std::uint64_t policy_seed(const Decoding& decoding, const Dialogue& dialogue);
 
+/// The turns of a dialogue as tokens.
+struct RenderedDialogue {
+  std::vector<RenderedTurn> turns;
+  std::map<int, std::vector<int>> gold_answers;  ///< of the turns for which they were needed
+};
+
 /// The state of a dialogue whose turns are asked and answered one after another.
 struct Conversation {
   const Dialogue* dialogue = nullptr;
@@ -51,8 +58,8 @@ struct Conversation {
   bool stopped = false;   ///< the answer ended at a stop token
   bool finished = false;  ///< the answer is complete: stop token, or maximum length
   Record record;          ///< of the current turn; the caller sets its cell
-  /// All turns; conversations with the same dialogue share them.  Null before the first turn.
-  std::shared_ptr<const std::vector<RenderedTurn>> rendered;
+  /// Conversations with the same dialogue share it.  Null before the first turn.
+  std::shared_ptr<RenderedDialogue> rendered;
 
   /// Appends the previous answer (the method's own or the gold answer) and the next turn to the
   /// prompt.  Sampling has the same seed in every cell.  Renders all turns if `rendered` is null.
@@ -69,6 +76,8 @@ struct Conversation {
   void write_answer(const PromptRenderer& renderer, Record& record) const;
 
  private:
+  const std::vector<int>& gold_answer(const PromptRenderer& renderer, int turn);
+
   Sampler sampler_;
   std::size_t limit_ = 0;  ///< maximum number of answer tokens
   int last_token_ = 0;     ///< the token sampled last

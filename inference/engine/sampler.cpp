@@ -17,28 +17,33 @@ struct Extremes {
   bool has_nan;  ///< a logit is not a number
 };
 
-/// Compilers vectorise the separate maxima of lanes, but not one maximum of floats.
+// Compilers vectorise these loops: separate maxima of lanes, and blocks without an exit.
+constexpr std::size_t kLanes = 16, kBlock = 64;
+
 Extremes extremes(std::span<const float> logits) {
-  constexpr std::size_t kLanes = 16;
   std::array<float, kLanes> max;
   max.fill(-std::numeric_limits<float>::infinity());
-  std::array<int, kLanes> nans{};
-  const auto add = [&](std::size_t lane, float x) {
-    max[lane] = x > max[lane] ? x : max[lane];
-    nans[lane] |= x != x ? 1 : 0;
-  };
+  const auto add = [&](std::size_t lane, float x) { max[lane] = x > max[lane] ? x : max[lane]; };
   std::size_t i = 0;
   for (; i + kLanes <= logits.size(); i += kLanes) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) add(lane, logits[i + lane]);
   }
   for (; i < logits.size(); ++i) add(0, logits[i]);
-  return {*std::max_element(max.begin(), max.end()),
-          std::find(nans.begin(), nans.end(), 1) != nans.end()};
+  int nans = 0;
+  for (const float x : logits) nans |= x != x ? 1 : 0;
+  return {*std::max_element(max.begin(), max.end()), nans != 0};
 }
 
 /// The lowest index of the largest logit.
 int index_of(std::span<const float> logits, float max) {
-  return static_cast<int>(std::find(logits.begin(), logits.end(), max) - logits.begin());
+  std::size_t i = 0;
+  for (; i + kBlock <= logits.size(); i += kBlock) {
+    int equal = 0;
+    for (std::size_t j = 0; j < kBlock; ++j) equal |= logits[i + j] == max ? 1 : 0;
+    if (equal != 0) break;
+  }
+  const auto from = logits.begin() + static_cast<std::ptrdiff_t>(i);
+  return static_cast<int>(std::find(from, logits.end(), max) - logits.begin());
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ TEST(Sampler, GreedyTakesTheLowestOfTheLargest) {
 
 // Sizes around the vectors of an implementation, with the largest logit at each index.
 TEST(Sampler, GreedyFindsEachIndex) {
-  for (const std::size_t size : {1, 15, 16, 17, 40}) {
+  for (const std::size_t size : {1, 15, 16, 17, 40, 63, 64, 65, 150}) {
     std::vector<float> logits(size, -2);
     for (std::size_t i = 0; i < size; ++i) {
       logits[i] = 1;

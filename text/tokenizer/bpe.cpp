@@ -12,7 +12,8 @@ namespace turnbench {
 namespace {
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
-constexpr std::size_t kLongestSeen = 64;  // in bytes; longer words rarely recur
+constexpr std::size_t kLongestSeen = 64;                 // in bytes; longer words rarely recur
+constexpr std::size_t kMostSeen = std::size_t{1} << 22;  // bytes of cached words
 
 std::uint64_t key_of(std::uint32_t left, std::uint32_t right) {
   return (static_cast<std::uint64_t>(left) << 32) | right;
@@ -85,7 +86,15 @@ std::vector<BpeMerge> merges_by_concatenation(const Vocabulary& vocabulary,
   return out;
 }
 
+void BpeEncoder::limit_cache() {
+  if (seen_texts_.size() < kMostSeen) return;
+  seen_ = {};
+  seen_texts_.clear();
+  seen_tokens_.clear();
+}
+
 void BpeEncoder::encode(std::string_view word, std::vector<BpeToken>& out) {
+  limit_cache();
   if (bpe_.rules_.byte_level || bpe_.rules_.ignore_merges) return encode_part(word, 0, out);
   // No merge crosses a boundary between two characters that no merged token contains side by side,
   // so the parts between such boundaries can be encoded separately.  Adjacent unknown characters
@@ -223,6 +232,19 @@ void BpeEncoder::merge_symbols() {
     if (left.previous != kNone) push(left.previous);
     push(position);
   }
+}
+
+std::unique_ptr<BpeEncoder> BpeEncoders::take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return std::make_unique<BpeEncoder>(bpe_);
+  std::unique_ptr<BpeEncoder> out = std::move(free_.back());
+  free_.pop_back();
+  return out;
+}
+
+void BpeEncoders::give_back(std::unique_ptr<BpeEncoder> encoder) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(encoder));
 }
 
 }  // namespace turnbench

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,8 +69,8 @@ constexpr std::uint32_t kNoRank = ~std::uint32_t{0};
 std::vector<BpeMerge> merges_by_concatenation(const Vocabulary& vocabulary,
                                               const std::vector<std::uint32_t>& ranks);
 
-/// Encodes words and caches the results.  O(n log n) in the length of a word.  Threads must not
-/// share it.
+/// Encodes words and caches the results, those of earlier texts too.  O(n log n) in the length of a
+/// word.  Threads must not share it.
 class BpeEncoder {
  public:
   explicit BpeEncoder(const Bpe& bpe) : bpe_(bpe) {}
@@ -89,6 +91,7 @@ class BpeEncoder {
   };
 
   void encode_part(std::string_view part, std::size_t offset, std::vector<BpeToken>& out);
+  void limit_cache();
   void read_symbols(std::string_view part);
   void add_symbol(int id, std::size_t end);
   void merge_symbols();
@@ -101,6 +104,20 @@ class BpeEncoder {
   FlatMap<Seen> seen_;                     // by hash of the word
   std::string seen_texts_;
   std::vector<BpeToken> seen_tokens_;
+};
+
+/// Encoders for any number of threads, each for one thread at a time.  Thread-safe.
+class BpeEncoders {
+ public:
+  explicit BpeEncoders(const Bpe& bpe) : bpe_(bpe) {}
+
+  std::unique_ptr<BpeEncoder> take();
+  void give_back(std::unique_ptr<BpeEncoder> encoder);
+
+ private:
+  const Bpe& bpe_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<BpeEncoder>> free_;
 };
 
 }  // namespace turnbench

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -70,8 +71,8 @@ ChatTemplate open_chat_template(const std::string& given, const std::string& pla
 ChatRenderer::ChatRenderer(const ChatTemplate& chat)
     : tokens_(chat.tokens), template_(jinja::Template::parse(chat.text, chat.source)) {}
 
-jinja::Rendering ChatRenderer::render(const OrderedJson& messages, bool generation_prompt) const {
-  OrderedJson variables = {{"messages", messages},
+jinja::Rendering ChatRenderer::render(OrderedJson messages, bool generation_prompt) const {
+  OrderedJson variables = {{"messages", std::move(messages)},
                            {"tools", nullptr},
                            {"documents", nullptr},
                            {"add_generation_prompt", generation_prompt}};

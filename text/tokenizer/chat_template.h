@@ -58,7 +58,7 @@ class ChatRenderer {
   /// `messages`: [{"role", "content"}], to whose strings the rendering's origins refer
   /// ("/messages/0/content").  With `generation_prompt` the text ends where the answer begins.
   /// @throws Error (input), with the template's message, if the template rejects the messages.
-  jinja::Rendering render(const OrderedJson& messages, bool generation_prompt) const;
+  jinja::Rendering render(OrderedJson messages, bool generation_prompt) const;
 
  private:
   std::map<std::string, std::string> tokens_;

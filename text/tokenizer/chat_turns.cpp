@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/error.h"
 #include "common/python_text.h"
@@ -53,7 +54,9 @@ jinja::Rendering ChatTurns::render(int turn, const std::string& message,
                                    const std::string& answer) const {
   OrderedJson messages = OrderedJson::array();
   const auto add = [&](const char* role, const std::string& content) {
-    messages.push_back({{"role", role}, {"content", content}});
+    OrderedJson& added = messages.emplace_back();
+    added["role"] = role;
+    added["content"] = content;
   };
   if (!system_.empty()) add("system", system_);
   for (int t = 0; t < turn; ++t) {
@@ -61,7 +64,7 @@ jinja::Rendering ChatTurns::render(int turn, const std::string& message,
     add("assistant", answer);
   }
   add("user", message);
-  return renderer_.render(messages, true);
+  return renderer_.render(std::move(messages), true);
 }
 
 ChatTurns::Answered ChatTurns::answered(int turn, const std::string& message) const {

@@ -1,6 +1,7 @@
 #include "text/tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -26,8 +27,9 @@ void require_text(std::string_view text) {
 /// The encoding of one text.
 class Encoding {
  public:
-  Encoding(const TokenizerParts& parts, std::string_view text, bool parse_special)
-      : parts_(parts), text_(text), parse_special_(parse_special), encoder_(parts.bpe) {}
+  Encoding(const TokenizerParts& parts, BpeEncoder& encoder, std::string_view text,
+           bool parse_special)
+      : parts_(parts), text_(text), parse_special_(parse_special), encoder_(encoder) {}
 
   void run() {
     for (const TokenSegment& segment : parts_.added.split(text_, false, parse_special_)) {
@@ -71,7 +73,7 @@ class Encoding {
   const TokenizerParts& parts_;
   std::string_view text_;
   bool parse_special_;
-  BpeEncoder encoder_;
+  BpeEncoder& encoder_;
   std::vector<BpeToken> tokens_;
 };
 
@@ -154,6 +156,7 @@ struct Tokenizer::Impl {
   }
 
   TokenizerParts parts;
+  BpeEncoders encoders{parts.bpe};
   int vocab_size;
   int bos, eos;  // -1 if there is none
   std::map<std::string, std::string> named_tokens;
@@ -193,7 +196,8 @@ std::vector<int> Tokenizer::encode(std::string_view text, const Options& options
 std::vector<int> Tokenizer::encode(std::string_view text, const Options& options,
                                    std::vector<std::size_t>& ends) const {
   require_text(text);
-  Encoding encoding(impl_->parts, text, options.parse_special);
+  std::unique_ptr<BpeEncoder> encoder = impl_->encoders.take();
+  Encoding encoding(impl_->parts, *encoder, text, options.parse_special);
   if (options.add_special) {
     for (int id : impl_->parts.prefix) encoding.put(id, 0);
   }
@@ -201,6 +205,7 @@ std::vector<int> Tokenizer::encode(std::string_view text, const Options& options
   if (options.add_special) {
     for (int id : impl_->parts.suffix) encoding.put(id, text.size());
   }
+  impl_->encoders.give_back(std::move(encoder));
   ends = std::move(encoding.ends);
   return std::move(encoding.ids);
 }
