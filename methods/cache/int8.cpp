@@ -64,7 +64,7 @@ class Int8 : public CacheCodec {
 /// Keys and values as 8-bit integers with one scale per token, KV head and kind of row.
 MethodInfo int8() {
   return {.name = "int8",
-          .summary = "stores keys and values as 8-bit integers, one scale per token and KV head",
+          .summary = "stores keys and values as 8-bit integers, one scale per key and per value",
           .paper = "none: symmetric rounding per token, the simplest quantised cache",
           .budget_unit = "no budget: every token is kept; head_dim + 4 bytes per key and per value",
           .deviations =

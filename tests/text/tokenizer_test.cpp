@@ -53,6 +53,21 @@ TEST(Tokenizer, ByteLevelModelsInvertEveryText) {
   }
 }
 
+// Words are cached from text to text, up to a limit that these texts exceed.
+TEST(Tokenizer, EarlierTextsDoNotChangeTokens) {
+  std::string many;
+  for (int i = 0; many.size() < 3'000'000; ++i) many += "word" + std::to_string(7919 * i) + " ";
+  for (const char* name : {"llama3", "llama2"}) {
+    const Tokenizer used = small(name);
+    const std::vector<int> first = used.encode(many, {});
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      const std::string text = fuzz_texts().text(7, i);
+      EXPECT_EQ(used.encode(text, {}), small(name).encode(text, {})) << name << " " << i;
+    }
+    EXPECT_EQ(used.encode(many, {}), first) << name;
+  }
+}
+
 TEST(Tokenizer, ByteFallbackModelsInvertEveryTextWithoutTheSpaceMark) {
   const Tokenizer tokenizers[] = {small("llama2"),
                                   Tokenizer::open(kTokenizerData / "sentencepiece")};

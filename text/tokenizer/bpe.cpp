@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
 constexpr std::size_t kLongestSeen = 64;                 // in bytes; longer words rarely recur
-constexpr std::size_t kMostSeen = std::size_t{1} << 22;  // bytes of cached words
+constexpr std::size_t kMostSeen = std::size_t{1} << 20;  // bytes of cached words
 
 std::uint64_t key_of(std::uint32_t left, std::uint32_t right) {
   return (static_cast<std::uint64_t>(left) << 32) | right;
