@@ -330,6 +330,14 @@ void Database::execute(const std::string& sql) {
   }
 }
 
+bool Database::can_write() {
+  const int code = sqlite3_exec(db_, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr);
+  if ((code & 0xFF) == SQLITE_BUSY) throw sqlite_failure(db_, path_);
+  if (code != SQLITE_OK) return false;
+  execute("ROLLBACK");
+  return true;
+}
+
 int Database::changes() const {
   return sqlite3_changes(db_);
 }

@@ -78,6 +78,9 @@ class Database {
   void prepare_for_writing();
   bool is_prepared_for_writing() const { return prepared_; }
   bool in_transaction() const;
+  /// Whether a transaction can begin.
+  /// @throws Error (runtime) if another process keeps the file locked.
+  bool can_write();
   /// Why there is no write-ahead log, as one line; empty if there is one.
   const std::string& journal_note() const { return journal_note_; }
   Database(const Database&) = delete;

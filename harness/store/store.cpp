@@ -100,13 +100,13 @@ Store Store::open(const std::filesystem::path& path) {
 }
 
 bool Store::is_writable(const std::filesystem::path& path) {
+  std::optional<Database> db;
   try {
-    Database db(path, Database::Mode::kReadWrite);
-    const Transaction transaction(db);
-    return true;
+    db.emplace(path, Database::Mode::kReadWrite);
   } catch (const Error&) {
     return false;
   }
+  return db->can_write();
 }
 
 Store Store::copy_in_memory() const {

@@ -107,6 +107,7 @@ class Store {
   /// file without a schema, as a killed run may leave it, is an empty store.
   static Store open(const std::filesystem::path& path);
   /// True if the file is a store and can be written.
+  /// @throws Error (runtime) if another process keeps it locked.
   static bool is_writable(const std::filesystem::path& path);
   /// A copy in memory, which can be written even if the file is read-only.
   Store copy_in_memory() const;
