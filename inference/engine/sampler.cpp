@@ -34,7 +34,7 @@ Extremes extremes(std::span<const float> logits) {
   return {*std::max_element(max.begin(), max.end()), nans != 0};
 }
 
-/// The lowest index of the largest logit.
+/// The lowest index of the largest logit; 0 if no logit is a number.
 int index_of(std::span<const float> logits, float max) {
   std::size_t i = 0;
   for (; i + kBlock <= logits.size(); i += kBlock) {
@@ -43,7 +43,8 @@ int index_of(std::span<const float> logits, float max) {
     if (equal != 0) break;
   }
   const auto from = logits.begin() + static_cast<std::ptrdiff_t>(i);
-  return static_cast<int>(std::find(from, logits.end(), max) - logits.begin());
+  const auto found = std::find(from, logits.end(), max);
+  return found == logits.end() ? 0 : static_cast<int>(found - logits.begin());
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ TEST(Sampler, GreedyTakesTheLowestOfTheLargest) {
   EXPECT_EQ(argmax(std::vector<float>{-5, -5}), 0);
   EXPECT_EQ(argmax(std::vector<float>{-INFINITY, -7}), 1);
   EXPECT_EQ(argmax(std::vector<float>{-INFINITY, -INFINITY}), 0);
+  EXPECT_EQ(argmax(std::vector<float>{NAN, NAN}), 0) << "an index for every caller";
 }
 
 // Sizes around the vectors of an implementation, with the largest logit at each index.
