@@ -1,6 +1,8 @@
 #include "text/tokenizer/chat_turns.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -33,6 +35,12 @@ struct ChatTurns::Answered {
   std::size_t begin = 0, end = 0;
 };
 
+/// Renderings without a user's text, made once.  (References to a map's values stay valid.)
+struct ChatTurns::Placeholders {
+  std::mutex mutex;
+  std::map<int, jinja::Rendering> of_turn;
+};
+
 std::size_t TurnText::position(std::size_t bytes) const {
   std::size_t out = copies.front().begin;
   for (const jinja::Piece& copy : copies) {
@@ -43,7 +51,10 @@ std::size_t TurnText::position(std::size_t bytes) const {
 }
 
 ChatTurns::ChatTurns(const ChatTemplate& chat, std::string system)
-    : source_(chat.source), system_(std::move(system)), renderer_(chat) {}
+    : source_(chat.source),
+      system_(std::move(system)),
+      renderer_(chat),
+      placeholders_(std::make_shared<Placeholders>()) {}
 
 std::size_t ChatTurns::index_of_question(int turn) const {
   return (system_.empty() ? 0 : 1) + 2 * static_cast<std::size_t>(turn);
@@ -67,8 +78,15 @@ jinja::Rendering ChatTurns::render(int turn, const std::string& message,
   return renderer_.render(std::move(messages), true);
 }
 
+const jinja::Rendering& ChatTurns::placeholders(int turn) const {
+  const std::scoped_lock lock(placeholders_->mutex);
+  const auto found = placeholders_->of_turn.find(turn);
+  if (found != placeholders_->of_turn.end()) return found->second;
+  return placeholders_->of_turn.emplace(turn, render(turn, kQuestion, kAnswer)).first->second;
+}
+
 ChatTurns::Answered ChatTurns::answered(int turn, const std::string& message) const {
-  Answered out{.all = render(turn, message, kAnswer)};
+  Answered out{.all = message == kQuestion ? placeholders(turn) : render(turn, message, kAnswer)};
   const auto copies = copies_of(out.all, index_of_question(turn) - 1);
   if (copies.empty()) {
     throw input_error("{}: found an earlier answer changed or left out, expected its text as it is",
@@ -84,7 +102,7 @@ ChatTurns::Answered ChatTurns::answered(int turn, const std::string& message) co
 }
 
 void ChatTurns::require_appended(int turn, const Answered& dialogue) const {
-  const jinja::Rendering asked = render(turn - 1, kQuestion, kAnswer);
+  const jinja::Rendering& asked = placeholders(turn - 1);
   const auto question = copies_of(asked, index_of_question(turn - 1));
   const std::size_t end = question.empty() ? 0 : question.back().end;
   // The cue after the message may differ.
@@ -127,7 +145,7 @@ std::string ChatTurns::given_answer(const std::string& answer) const {
   require_appended(1, stand_in);
   const std::string_view all = stand_in.all.text;
   const std::string_view before = all.substr(0, stand_in.begin), behind = all.substr(stand_in.end);
-  const std::string asked = render(0, kQuestion, kAnswer).text;
+  const std::string& asked = placeholders(0).text;
   const std::size_t begin = before.starts_with(asked) ? asked.size() : before.size();
   const std::string given = render(1, kQuestion, answer).text;
   if (!given.starts_with(before.substr(0, begin)) || !given.ends_with(behind) ||
@@ -139,7 +157,7 @@ std::string ChatTurns::given_answer(const std::string& answer) const {
 }
 
 std::string ChatTurns::after_answer() const {
-  const bool written = !copies_of(render(1, kQuestion, kAnswer), index_of_question(1) - 1).empty();
+  const bool written = !copies_of(placeholders(1), index_of_question(1) - 1).empty();
   if (!written) return "";
   const Answered all = answered(1, kQuestion);
   return all.all.text.substr(all.end);

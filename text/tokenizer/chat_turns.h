@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,13 +51,17 @@ class ChatTurns {
 
  private:
   struct Answered;
+  struct Placeholders;
   Answered answered(int turn, const std::string& message) const;
   void require_appended(int turn, const Answered& dialogue) const;
   std::size_t index_of_question(int turn) const;  ///< among the messages
   jinja::Rendering render(int turn, const std::string& message, const std::string& answer) const;
+  /// Turn `turn` after `turn` answered ones, with placeholders for all messages.
+  const jinja::Rendering& placeholders(int turn) const;
 
   std::string source_, system_;
   ChatRenderer renderer_;
+  std::shared_ptr<Placeholders> placeholders_;
 };
 
 }  // namespace turnbench
