@@ -171,8 +171,10 @@ void bench(const Options& o, bool json) {
   if (o.layers != 0 && o.what != "selection")
     throw input_error("--layers: found it with {}, expected it with selection", o.what);
   options.kv_dtype = o.model.kv_type();
-  for (const std::string& spec : o.methods.empty() ? std::vector<std::string>{"full"} : o.methods)
+  for (const std::string& spec : o.methods.empty() ? std::vector<std::string>{"full"} : o.methods) {
     options.methods.push_back(Method::parse(spec, "--method"));
+    refuse_before_question(options.methods.back(), "--method");
+  }
   std::vector<BenchRow> rows;
   Ceilings ceilings;
   std::string machine;

@@ -58,6 +58,15 @@ void describe_parameters(const char* title, const std::vector<ParameterInfo>& pa
 
 constexpr const char* kParameters = "parameters: name, default, unit or choices";
 
+/// Whether a method with default settings evicts, and only at the end of prompts.
+bool evicts_at_prompt_ends(const MethodInfo& m) {
+  const bool has_defaults = std::none_of(m.parameters.begin(), m.parameters.end(),
+                                         [](const ParameterInfo& p) { return p.fallback.empty(); });
+  if (!has_defaults) return false;
+  const Policies p = m.make(Parameters::check(m.parameters, {}, std::string(m.name)));
+  return p.eviction && !p.eviction->evicts_in_answers();
+}
+
 void describe(const MethodInfo& m) {
   fmt::print("{}\n  {}\n\n", m.name, m.summary);
   print_paragraph("paper", m.paper);
@@ -68,6 +77,10 @@ void describe(const MethodInfo& m) {
   for (ParameterInfo& p : placement) {
     const auto own = m.placement.find(std::string(p.name));
     if (own != m.placement.end()) p.fallback = own->second;
+  }
+  if (evicts_at_prompt_ends(m)) {
+    describe_parameters("eviction, as for every method that evicts only at the end of prompts",
+                        {compress_parameter()});
   }
   describe_parameters("placement, as for every method", placement);
   if (!m.actions.empty())

@@ -141,8 +141,9 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
     case ParameterInfo::Kind::kLayers:
       return layers_text(parse_layers(text, where));
     case ParameterInfo::Kind::kMethod: {
-      std::string canonical = Method::parse(text, where, folder).canonical();
-      if (canonical.find('@') == std::string::npos) return canonical;
+      const Method method = Method::parse(text, where, folder);
+      refuse_before_question(method, where);
+      if (method.canonical().find('@') == std::string::npos) return method.canonical();
       throw input_error("{}: found a placement, expected none: it changes no attention", where);
     }
     case ParameterInfo::Kind::kFile:
@@ -327,7 +328,53 @@ const std::vector<ParameterInfo>& placement_parameters() {
   return parameters;
 }
 
+const ParameterInfo& compress_parameter() {
+  static const ParameterInfo parameter = {
+      "compress", ParameterInfo::Kind::kChoice, "prompt", "prompt|before_question",
+      "when tokens are evicted: at the end of a prompt, or when it has been computed up to the "
+      "turn's question (query-agnostic), so that the question and all text behind it are kept"};
+  return parameter;
+}
+
+void refuse_before_question(const Method& method, const std::string& where) {
+  if (!method.policies().evicts_before_question) return;
+  throw input_error(
+      "{}: found {}=before_question, expected none: only prompts of dialogues that a manifest runs "
+      "have a known question",
+      where, compress_parameter().name);
+}
+
+std::string Method::Part::canonical() const {
+  std::string settings = parameters.canonical();
+  if (evicts_before_question) {
+    settings +=
+        fmt::format("{}{}=before_question", settings.empty() ? "" : ",", compress_parameter().name);
+  }
+  return std::string(info->name) + (settings.empty() ? "" : ":" + settings);
+}
+
 namespace {
+
+/// Removes the compress parameter from a method's settings.  Returns whether it is before_question.
+bool take_compress(std::map<std::string, std::string>& given, const std::string& where) {
+  const ParameterInfo& p = compress_parameter();
+  const auto found = given.find(std::string(p.name));
+  if (found == given.end()) return false;
+  const std::string value = check_value(p, found->second, fmt::format("{}: {}", where, p.name), {});
+  given.erase(found);
+  return value != p.fallback;
+}
+
+/// Refuses compress=before_question for a method that does not evict at the end of prompts only.
+void check_compress(const MethodInfo& info, const Policies& policies, const std::string& where) {
+  const bool once = policies.eviction && !policies.eviction->evicts_in_answers();
+  if (once) return;
+  throw input_error(
+      "{}: {}: {}: found before_question with a method that {}, expected one that "
+      "evicts at the end of prompts only",
+      where, info.name, compress_parameter().name,
+      policies.eviction ? "also evicts while it decodes" : "evicts nothing");
+}
 
 Placement placement_of(const Parameters& p) {
   using Rule = Residency::Rule;
@@ -350,7 +397,9 @@ void Method::add(const MethodInfo& info, const Spec& spec, const std::string& wh
   std::map<std::string, std::string> own, placed;
   for (const auto& item : spec.given) (is_placement(item.first) ? placed : own).insert(item);
   const std::string place = where + ": " + spec.name;
-  parts_.push_back({&info, Parameters::check(info.parameters, own, place, folder), {}});
+  const bool before_question = take_compress(own, place);
+  parts_.push_back(
+      {&info, Parameters::check(info.parameters, own, place, folder), {}, before_question});
   // The settings of all parts override the defaults of all parts.
   for (const auto& [name, value] : placed) {
     const auto [known, is_new] = given_placement_.emplace(name, value);
@@ -408,6 +457,7 @@ void Method::finish(std::string label, const std::string& where) {
   std::vector<std::pair<Part, Policies>> made;
   for (Part& part : parts_) {
     Policies p = with_error_prefix(where, [&] { return part.info->make(part.parameters); });
+    if (part.evicts_before_question) check_compress(*part.info, p, where);
     made.emplace_back(std::move(part), std::move(p));
   }
   const auto rank = [](const Policies& p) {
@@ -426,9 +476,7 @@ void Method::finish(std::string label, const std::string& where) {
   };
   bool selects_in_prefill = false;
   for (auto& [part, p] : made) {
-    const std::string text =
-        std::string(part.info->name) +
-        (part.parameters.canonical().empty() ? "" : ":" + part.parameters.canonical());
+    const std::string text = part.canonical();
     const auto glue = [](std::string& to, const std::string& piece) {
       to += (to.empty() ? "" : "+") + piece;
     };
@@ -557,6 +605,9 @@ Method Method::parse(const JsonView& json, const std::filesystem::path& folder) 
 
 std::optional<std::string> Method::setting(std::string_view name) const {
   if (name == "name") return name_;
+  const ParameterInfo& compress = compress_parameter();
+  if (name == compress.name && policies_->eviction)
+    return policies_->evicts_before_question ? "before_question" : std::string(compress.fallback);
   for (const Part& part : parts_) {
     const auto found = part.parameters.values().find(name);
     if (found != part.parameters.values().end()) return found->second;
@@ -572,6 +623,7 @@ Policies Method::make() const {
     if (p.eviction) out.eviction = std::move(p.eviction);
     if (p.selection) out.selection = std::move(p.selection);
     if (p.codec) out.codec = std::move(p.codec);
+    out.evicts_before_question |= part.evicts_before_question;
   }
   out.placement = placement_;
   out.method = name_;

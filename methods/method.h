@@ -192,6 +192,9 @@ class Method {
   struct Part {
     const MethodInfo* info;
     Parameters parameters, placement;
+    bool evicts_before_question = false;
+    /// "name:parameter=value,...": the part of the canonical text.
+    std::string canonical() const;
   };
   const std::vector<Part>& parts() const { return parts_; }
   /// The value of a parameter as text, from the first part that has it.  "name" gives the method's
@@ -221,6 +224,12 @@ const std::vector<MethodInfo>& all_methods();
 const MethodInfo& find_method(const std::string& name, const std::string& where);
 /// Parameters that every method accepts: the placement of keys and values.
 const std::vector<ParameterInfo>& placement_parameters();
+/// The parameter of every method that evicts, and does so only at the end of prompts: when.  Its
+/// default is not part of canonical texts.
+const ParameterInfo& compress_parameter();
+/// Refuses a method that evicts before the question, for prompts that are computed in one pass.
+/// @throws Error (input); `where` names the place in messages.
+void refuse_before_question(const Method& method, const std::string& where);
 
 /// The canonical text of the method at the end of a probe's canonical text; empty if there is none.
 std::string_view method_in(std::string_view canonical);

@@ -20,10 +20,12 @@ constexpr const char* kNone = "none";
 struct UniversalParameter {
   std::string_view name, subject;
   bool of_evictions = false;
+  std::string_view usual = {};  ///< labels need not show this value; "": labels do not count
 };
 constexpr std::array kUniversal = {UniversalParameter{"sinks", "sinks"},
                                    UniversalParameter{"dense_layers", "dense layers"},
-                                   UniversalParameter{"pool", "pooling of scores", true}};
+                                   UniversalParameter{"pool", "pooling of scores", true},
+                                   UniversalParameter{"compress", "compress", true, "prompt"}};
 
 /// A method of the table, with the resources that its answers used in all cells of the table.
 struct Subject {
@@ -84,6 +86,18 @@ class Remarks {
       }
     }
     return false;
+  }
+
+  /// True if each method's label shows a value that is not the usual one.
+  bool are_shown(const Respect& respect, const UniversalParameter& universal) const {
+    if (universal.usual.empty()) return false;
+    for (std::size_t i = 0; i < subjects_.size(); ++i) {
+      const std::optional<std::string>& value = respect.values[i];
+      const std::string shown = fmt::format("{}={}", universal.name, value.value_or(""));
+      if (value && *value != universal.usual && subjects_[i].label.find(shown) == std::string::npos)
+        return false;
+    }
+    return true;
   }
 
   void add(const Respect& respect) {
@@ -158,6 +172,8 @@ struct PartValue {
   std::string value;
 };
 std::optional<PartValue> value_in(const MethodSettings::Part& part, std::string_view name) {
+  if (name == compress_parameter().name)
+    return PartValue{&compress_parameter(), part.values.at(std::string(name))};
   for (const ParameterInfo& p : part.info->parameters) {
     const auto found = part.values.find(std::string(p.name));
     if (common_name(*part.info, p.name) == name && found != part.values.end() &&
@@ -191,7 +207,7 @@ void compare_universal(const std::vector<Subject>& subjects, Remarks& remarks) {
       respect.values.push_back(value);
       respect.own_names.push_back(value && *value != kNone ? name : "");
     }
-    remarks.add_if_differs(respect, universal.name);
+    if (!remarks.are_shown(respect, universal)) remarks.add_if_differs(respect, universal.name);
   }
 }
 

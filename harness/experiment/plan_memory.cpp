@@ -47,6 +47,7 @@ class UnitMemory {
         first_(lengths.prompts[0]),
         before_(turn > 0 ? lengths.prompts[turn - 1] : 0),
         prompt_(lengths.prompts[turn]),
+        question_(lengths.questions[turn]),
         answer_(lengths.answers[turn]) {}
 
   void add(const PlannedTurn& turn) {
@@ -83,6 +84,12 @@ class UnitMemory {
     return keeps_query_heads(method) ? config_.heads : config_.kv_heads;
   }
 
+  /// Tokens that an eviction keeps in each set of the turn's prompt.
+  std::int64_t kept_of_prompt(const Method& method) const {
+    return method.policies().evicts_before_question ? kept(method, prompt_ - question_) + question_
+                                                    : kept(method, prompt_);
+  }
+
   /// True if a kept cache is evicted again in a single pass over the new tokens: each layer evicts
   /// before the next one stores its tokens.
   bool evicts_by_layers(const UnitCell& cell) const {
@@ -95,7 +102,7 @@ class UnitMemory {
     const Policies& p = method.policies();
     const PageLayout layout = out_.layout(p);
     const int sets = sets_of(method);
-    const std::int64_t tokens = p.eviction ? kept(method, prompt_) : prompt_;
+    const std::int64_t tokens = p.eviction ? kept_of_prompt(method) : prompt_;
     const AnswerNeeds needs = answer_needs(
         p, shape_, layout, sets, static_cast<std::int32_t>(tokens), static_cast<int>(prompt_));
     out_.add_pages_of_layers(config_.layers - needs.offloaded_layers, own, sets, layout);
@@ -120,7 +127,7 @@ class UnitMemory {
       const Policies& p = method.policies();
       columns.merge(columns_of(p));
       if (shown == nullptr || p.selection) shown = &p;
-      const std::int64_t own = p.eviction ? kept(method, prompt_) : kPageTokens;
+      const std::int64_t own = p.eviction ? kept_of_prompt(method) : kPageTokens;
       const AnswerNeeds needs = add_branch(method, answer_ + own, window_);
       if (indices.insert(method.canonical()).second) out_.add_bytes(needs.index);
       if (needs.offloaded_layers == 0 || p.eviction) continue;
@@ -163,7 +170,7 @@ class UnitMemory {
     if (restarts) {  // all tokens, until the end of the prompt
       own += prompt_;
     } else if (p.eviction && evicts_by_layers(cell)) {
-      own += kept(method, prompt_);
+      own += kept_of_prompt(method);
       out_.add_pages_of_layers(1, prompt_ - before_, sets_of(method), out_.layout(p));
     } else if (p.eviction) {
       own += kept(method, evicted) + prompt_ - evicted;
@@ -193,7 +200,7 @@ class UnitMemory {
     out_.add_columns(columns_of(p).size(), prompt_);
     // A codec stores the history again.
     const std::int64_t shared = p.codec ? before_ : 0,
-                       own = p.eviction ? kept(method, prompt_) : kPageTokens;
+                       own = p.eviction ? kept_of_prompt(method) : kPageTokens;
     const AnswerNeeds needs =
         add_branch(method, shared + prompt_ - before_ + answer_ + own, p.window());
     out_.add_bytes(needs.index);
@@ -206,8 +213,8 @@ class UnitMemory {
   const ModelConfig& config_;
   const ModelShape shape_;
   const bool prefills_;
-  const std::int64_t first_, before_, prompt_,
-      answer_;  // tokens; prompts of turns 0, turn - 1, turn
+  // Tokens: prompts of turns 0, turn - 1, turn; this turn's question with the text behind it.
+  const std::int64_t first_, before_, prompt_, question_, answer_;
   // Of shared sequences:
   int window_ = 0;
   bool pre_rope_keys_ = false;

@@ -1,6 +1,18 @@
 #include "harness/experiment/prompt_lengths.h"
 
+#include <algorithm>
+
 namespace turnbench {
+namespace {
+
+/// The tokens from the question of a turn to its end.
+std::int64_t tokens_from_question(const RenderedTurn& turn) {
+  const auto question = std::find_if(turn.spans.begin(), turn.spans.end(),
+                                     [](const Span& s) { return s.kind == SpanKind::kQuestion; });
+  return question == turn.spans.end() ? 0 : std::ssize(turn.tokens) - question->begin;
+}
+
+}  // namespace
 
 const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialogue) {
   const auto found = known_.find({model, &dialogue});
@@ -12,9 +24,10 @@ const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialo
   const int turns = static_cast<int>(dialogue.turns.size());
   std::int64_t prompt = 0;
   for (int t = 0; t < turns; ++t) {
-    prompt += static_cast<std::int64_t>(
-        renderer.render(dialogue, t, turn_limit(decoding, dialogue)).tokens.size());
+    const RenderedTurn turn = renderer.render(dialogue, t, turn_limit(decoding, dialogue));
+    prompt += std::ssize(turn.tokens);
     out.prompts.push_back(prompt);
+    out.questions.push_back(tokens_from_question(turn));
     out.answers.push_back(answer_limit(decoding, dialogue.turns[static_cast<std::size_t>(t)]));
   }
   return known_.emplace(std::pair(model, &dialogue), std::move(out)).first->second;

@@ -12,9 +12,9 @@
 namespace turnbench {
 
 /// Token counts of a dialogue for a model, by turn: the prompt before each answer (without earlier
-/// answers), and the longest possible answer.
+/// answers), its part from the turn's question on, and the longest possible answer.
 struct PromptLengths {
-  std::vector<std::int64_t> prompts, answers;
+  std::vector<std::int64_t> prompts, questions, answers;
   std::int64_t total_answer_tokens() const {
     return std::accumulate(answers.begin(), answers.end(), std::int64_t{0});
   }

@@ -27,8 +27,12 @@ struct Branch : Conversation {
   /// Number of tokens of each earlier turn's prompt, all of which are prefixes of the current
   /// prompt.
   std::vector<std::size_t> earlier_prompt_lengths;
+  std::vector<std::size_t> earlier_question_begins;  ///< `question_begin` of each earlier turn
   std::shared_ptr<TurnPlans> plans = std::make_shared<TurnPlans>();
   DialogueView view;  ///< for policies: the dialogue up to the current turn
+  // If the method evicts before the question:
+  std::size_t question_begin = 0;  ///< in the prompt; its end if the turn has no question
+  DialogueView view_before_question;
   std::vector<float> logits;
   /// Copy of the sequence before its answer, if the gold answer will replace the answer, or if
   /// fidelity is measured.
@@ -42,6 +46,7 @@ struct Branch : Conversation {
   double prefill_seconds = 0,
          decode_seconds = 0;  ///< share of the batches' time in the current turn
 
+  bool evicts_before_question() const { return cell->method->policies().evicts_before_question; }
   bool reprefills() const { return cell->history == History::kReprefill; }
   /// True if this turn is not answered and is only part of the last turn's history.
   bool skips() const { return start == TurnStart::kSkip; }

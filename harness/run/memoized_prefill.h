@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -10,8 +11,8 @@
 
 namespace turnbench {
 
-/// The prefill patterns of a dialogue's turns: (layer, first row of the turn) -> patterns by head.
-using TurnPlans = std::map<std::pair<int, std::int32_t>, std::vector<HeadPattern>>;
+/// The prefill patterns of a dialogue's turns: (layer, first row, rows) -> patterns by head.
+using TurnPlans = std::map<std::tuple<int, std::int32_t, int>, std::vector<HeadPattern>>;
 
 /// Wraps a policy and plans the rows of each turn only once: patterns in `plans` are reused, new
 /// ones are added.  Not thread-safe.
@@ -27,7 +28,7 @@ class MemoizedPrefillPolicy : public PrefillPolicy {
   bool reuses_cached_prompt() const override { return policy_->reuses_cached_prompt(); }
   bool recomputes_answer() const override { return policy_->recomputes_answer(); }
   std::vector<HeadPattern> plan(const LayerView& view) override {
-    const auto [at, is_new] = plans_->try_emplace({view.layer, view.first_position});
+    const auto [at, is_new] = plans_->try_emplace({view.layer, view.first_position, view.rows});
     if (is_new) at->second = policy_->plan(view);
     return at->second;
   }

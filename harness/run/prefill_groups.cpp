@@ -15,23 +15,33 @@ void forget_earlier_rows(Sequence& s) {
   for (LayerState& layer : s.layers) layer.tail.clear();
 }
 
+/// The part of the prompt that a prefill computes, and the ends of its parts of earlier turns.
+std::span<const int> prompt_part(const Branch& b, const TurnPrefill& planned) {
+  const std::span<const int> all = b.prompt.tokens;
+  return planned.to_question ? all.first(b.question_begin) : all;
+}
+const std::vector<std::size_t>& earlier_ends(const Branch& b, const TurnPrefill& planned) {
+  return planned.to_question ? b.earlier_question_begins : b.earlier_prompt_lengths;
+}
+
 /// A sequence with the previous turn's prompt of this branch, and the tokens that remain to be
 /// prefilled.  (A longer prompt of another branch would divide a sparse prefill at another place.)
 std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveUnit& unit,
                                                    const Branch& b, const TurnPrefill& planned) {
-  const std::vector<int>& prompt = b.prompt.tokens;
+  const std::span<const int> prompt = prompt_part(b, planned);
   Policies policies;
   if (planned.key != kDensePrefill) policies = b.cell->method->policies().prefill_part();
   policies.method = b.cell->method->name();
   if (unit.turn > 0 && planned.reuses_cached_prompt) {
     const auto fresh =
-        prompt.begin() + static_cast<std::ptrdiff_t>(b.earlier_prompt_lengths.back());
+        prompt.begin() + static_cast<std::ptrdiff_t>(earlier_ends(b, planned).back());
     Sequence next = unit.prefixes.at({planned.key, {prompt.begin(), fresh}}).fork();
     next.counters = {};
     return {std::move(next), std::vector<int>(fresh, prompt.end())};
   }
   const TurnSharing& sharing = unit.sharing;
-  return {engine.make_sequence(std::move(policies), sharing.window, sharing.pre_rope_keys), prompt};
+  return {engine.make_sequence(std::move(policies), sharing.window, sharing.pre_rope_keys),
+          std::vector<int>(prompt.begin(), prompt.end())};
 }
 
 /// Prepares a branch that prefills its whole dialogue again; returns the tokens to prefill.  In a
@@ -40,14 +50,14 @@ std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveU
 std::vector<int> restart_sequence(Engine& engine, ActiveUnit& unit, Branch& b,
                                   const TurnPrefill& planned) {
   Sequence& s = *b.sequence;
-  const std::span<const int> prompt = b.prompt.tokens;
+  const std::span<const int> prompt = prompt_part(b, planned);
   std::size_t done = 0;
   if (b.reprefills() && planned.restarts_by_turns()) {
     if (s.policies.prefill) {
       s.policies.prefill =
           std::make_unique<MemoizedPrefillPolicy>(std::move(s.policies.prefill), b.plans);
     }
-    for (std::size_t end : b.earlier_prompt_lengths) {
+    for (std::size_t end : earlier_ends(b, planned)) {
       const Pass pass{
           .sequence = &s, .tokens = prompt.subspan(done, end - done), .dialogue = &b.view};
       engine.prefill({&pass, 1});
@@ -62,7 +72,7 @@ std::vector<int> restart_sequence(Engine& engine, ActiveUnit& unit, Branch& b,
 }
 
 /// Prepares a branch that keeps its cache for the next turn; returns the tokens to prefill.
-std::vector<int> continue_sequence(Branch& b) {
+std::vector<int> continue_sequence(Branch& b, const TurnPrefill& planned) {
   if (b.before_answer) b.sequence = std::move(*b.before_answer);
   b.before_answer.reset();
   Sequence& s = *b.sequence;
@@ -72,16 +82,17 @@ std::vector<int> continue_sequence(Branch& b) {
   if (s.policies.eviction) {  // only this turn's rows contribute to scores
     for (LayerState& layer : s.layers) layer.tail.clear();
   }
-  const std::vector<int>& prompt = b.prompt.tokens;
+  const std::span<const int> prompt = prompt_part(b, planned);
   return {prompt.begin() + static_cast<std::ptrdiff_t>(s.tokens.size()), prompt.end()};
 }
 
 /// Prepares a branch that continues the dense history; returns the tokens to prefill.
-std::vector<int> follow_dense_history(const ActiveUnit& unit, Branch& b) {
+std::vector<int> follow_dense_history(const ActiveUnit& unit, Branch& b,
+                                      const TurnPrefill& planned) {
   Policies policies = b.cell->method->make();
   const Sequence& history = unit.dense_histories.at(policies.pre_rope_keys());
   b.sequence = history.fork_as(std::move(policies));
-  const std::vector<int>& prompt = b.prompt.tokens;
+  const std::span<const int> prompt = prompt_part(b, planned);
   return {prompt.begin() + static_cast<std::ptrdiff_t>(b.history_tokens), prompt.end()};
 }
 
@@ -91,10 +102,11 @@ void add_own_prefill(Engine& engine, ActiveUnit& unit, const TurnPrefill& planne
   Prefill& own = work.emplace_back();
   own.unit = &unit;
   own.forks.push_back(&b);
-  own.tokens = b.start == TurnStart::kDenseHistory ? follow_dense_history(unit, b)
-               : b.start == TurnStart::kContinue   ? continue_sequence(b)
+  own.to_question = planned.to_question;
+  own.tokens = b.start == TurnStart::kDenseHistory ? follow_dense_history(unit, b, planned)
+               : b.start == TurnStart::kContinue   ? continue_sequence(b, planned)
                                                    : restart_sequence(engine, unit, b, planned);
-  own.pass.dialogue = &b.view;
+  own.pass.dialogue = planned.to_question ? &b.view_before_question : &b.view;
   own.pass.sequence = &*b.sequence;
   own.pass.evict = b.evicts(unit.turn);
 }
@@ -145,12 +157,14 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
     }
     const Branch& first = unit.branches[planned.first];
     auto [prefix, rest] = start_prefix(engine, unit, first, planned);
-    const auto at =
-        prefixes.emplace(PrefixKey(planned.key, first.prompt.tokens), std::move(prefix)).first;
+    const std::span<const int> part = prompt_part(first, planned);
+    const PrefixKey key(planned.key, {part.begin(), part.end()});
+    const auto at = prefixes.emplace(key, std::move(prefix)).first;
     Prefill& shared = work.emplace_back();
     shared.unit = &unit;
     shared.tokens = std::move(rest);
-    shared.pass.dialogue = &first.view;
+    shared.to_question = planned.to_question;
+    shared.pass.dialogue = planned.to_question ? &first.view_before_question : &first.view;
     shared.pass.sequence = &at->second;
     shared.is_full = planned.is_full;
     for (const std::size_t cell : planned.cells) {
@@ -161,6 +175,28 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
     }
   }
   return prefixes;
+}
+
+void prefill_questions(Engine& engine, std::span<const Prefill> work) {
+  std::vector<Branch*> branches;
+  std::vector<Pass> passes;
+  for (const Prefill& prefill : work) {
+    if (!prefill.to_question) continue;
+    for (Branch* b : prefill.forks) {
+      const std::span<const int> rest = std::span(b->prompt.tokens).subspan(b->question_begin);
+      if (rest.empty()) continue;
+      branches.push_back(b);
+      passes.push_back({.sequence = &*b->sequence,
+                        .tokens = rest,
+                        .dialogue = &b->view,
+                        .prompt_end = true,
+                        .evict = false});
+      prefill.unit->result.prefilled_tokens += std::ssize(rest);
+    }
+  }
+  if (passes.empty()) return;
+  std::vector<std::vector<float>> logits = engine.prefill(passes);
+  for (std::size_t i = 0; i < branches.size(); ++i) branches[i]->logits = std::move(logits[i]);
 }
 
 }  // namespace turnbench

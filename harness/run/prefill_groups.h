@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <vector>
 
 #include "harness/run/active_unit.h"
@@ -13,7 +14,8 @@ struct Prefill {
   Pass pass;
   std::vector<int> tokens;
   std::vector<Branch*> forks;
-  bool is_full = false;  ///< full attention, the reference for fidelity
+  bool is_full = false;      ///< full attention, the reference for fidelity
+  bool to_question = false;  ///< as in TurnPrefill
 };
 
 /// Determines which branches of a unit share the prefills of the turn that they have begun.
@@ -27,5 +29,9 @@ void prefill_dense_histories(Engine& engine, const Decoding& decoding, ActiveUni
 /// branches share; the passes in `work` point to them.
 std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
                                            std::vector<Prefill>& work);
+
+/// Continues the branches whose prefills end at the question to the end of their prompts, without
+/// eviction, and sets their logits.
+void prefill_questions(Engine& engine, std::span<const Prefill> work);
 
 }  // namespace turnbench

@@ -93,9 +93,11 @@ TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity) {
       own.emplace(i, out.prefills.size());
       out.prefills.emplace_back().first = i;
     }
-    TurnPrefill& prefill = start == TurnStart::kFork ? prefix_of(i, method->prefill_key())
+    const char* end = policies.evicts_before_question ? " to the question" : "";
+    TurnPrefill& prefill = start == TurnStart::kFork ? prefix_of(i, method->prefill_key() + end)
                                                      : out.prefills[own.at(decoder)];
     prefill.start = start;
+    prefill.to_question = policies.evicts_before_question;
     prefill.is_sparse = policies.has_sparse_prefill();
     prefill.reuses_cached_prompt = policies.reuses_cached_prompt();
     prefill.cells.push_back(i);

@@ -51,7 +51,10 @@ struct TurnPrefill {
   TurnStart start = TurnStart::kFork;
   std::size_t first = 0;           ///< the cell that determines the method and the prompt
   std::vector<std::size_t> cells;  ///< those that answer after it
-  std::string key;                 ///< kFork: the prefill key
+  std::string key;                 ///< kFork: the prefill key, and whether it ends at the question
+  /// It ends where the turn's question begins: the method evicts there.  Each cell then continues
+  /// to the end of the prompt.
+  bool to_question = false;
   bool is_sparse = false;
   bool reuses_cached_prompt = true;  ///< as in Policies
   bool is_full = false;              ///< full attention, the reference for fidelity

@@ -143,7 +143,10 @@ double UnitRunner::seconds_left(const ActiveUnit& unit) const {
 }
 
 void UnitRunner::begin_turn(Branch& b, int turn) {
-  if (turn > 0) b.earlier_prompt_lengths.push_back(b.prompt.tokens.size());
+  if (turn > 0) {
+    b.earlier_prompt_lengths.push_back(b.prompt.tokens.size());
+    b.earlier_question_begins.push_back(b.question_begin);
+  }
   b.begin_turn(renderer_, decoding_, b.cell->answers, turn);
   b.record.cell = b.cell->key;
   b.start = start_of(*b.cell, static_cast<std::size_t>(turn), b.dialogue->turns.size(),
@@ -154,6 +157,7 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
             policy_seed(decoding_, *b.dialogue),
             [this](int token) { return renderer_.token_text(token); },
             answer_limit(decoding_, b.dialogue->turns[static_cast<std::size_t>(turn)])};
+  if (b.evicts_before_question()) find_question(b);
   if (b.skips()) {
     b.finished = true;
     b.record.status = Record::Status::kNoValue;
@@ -161,6 +165,22 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
   } else if (b.cell->method->eager()) {
     check_eager(b);
   }
+}
+
+void UnitRunner::find_question(Branch& b) {
+  const std::vector<Span>& spans = b.prompt.spans;
+  const auto question = std::find_if(spans.begin(), spans.end(), [&](const Span& s) {
+    return s.kind == SpanKind::kQuestion && s.turn == b.view.turn;
+  });
+  b.question_begin =
+      question == spans.end() ? b.prompt.tokens.size() : static_cast<std::size_t>(question->begin);
+  if (b.question_begin <= b.history_tokens) {
+    throw input_error(
+        "found turn {} without text before its question, expected some: {} evicts there",
+        b.view.turn + 1, b.cell->method->name());
+  }
+  b.view_before_question = b.view;
+  b.view_before_question.spans = std::span(spans.begin(), question);
 }
 
 void UnitRunner::check_eager(Branch& b) const {
@@ -199,6 +219,10 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
     passes.push_back(w.pass);
   }
   const std::vector<std::vector<float>> logits = engine_.prefill(passes);
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    for (Branch* b : work[i].forks) b->logits = logits[i];
+  }
+  prefill_questions(engine_, work);
   for (ActiveUnit* unit : starting)
     unit->result.engine_seconds += seconds_since(before) / static_cast<double>(starting.size());
   if (decoding_.isolated) {
@@ -208,10 +232,7 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   for (ActiveUnit* unit : starting) unit->full_logits.clear();
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (work[i].is_full) work[i].unit->full_logits[work[i].pass.sequence->tokens] = logits[i];
-    for (Branch* b : work[i].forks) {
-      b->logits = logits[i];
-      keep_prompt_end(*b);
-    }
+    for (Branch* b : work[i].forks) keep_prompt_end(*b);
   }
   std::size_t branches = 0;
   for (ActiveUnit* unit : starting) {

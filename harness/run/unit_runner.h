@@ -43,6 +43,9 @@ class UnitRunner {
   /// decode step, and further turns as long as the mean of those that have begun.
   double seconds_left(const ActiveUnit& unit) const;
   void begin_turn(Branch& b, int turn);
+  /// Determines where the question of the turn begins.
+  /// @throws Error (input) if the turn has no text before it.
+  static void find_question(Branch& b);
   /// Checks the memory of the eager implementation, which stores the scores of every head, and keys
   /// and values repeated for every query head.
   /// @throws Error (memory) if it exceeds the limit.

@@ -5,7 +5,7 @@
 
 #include "common/file.h"
 #include "common/json.h"
-#include "methods/method.h"
+#include "harness/store/method_settings.h"
 
 namespace turnbench {
 
@@ -20,7 +20,11 @@ bool is_imported(const Cell& cell) {
 std::optional<std::string> setting_of(const Cell& cell, std::string_view name) {
   const std::string_view canonical = cell.method_canonical;
   if (is_imported(cell)) return std::nullopt;
-  if (!is_probe(cell)) return setting_in(canonical, name);
+  if (!is_probe(cell)) {
+    const bool has_default = name == compress_parameter().name;
+    return has_default ? MethodSettings::parse(canonical).value(std::string(name))
+                       : setting_in(canonical, name);
+  }
   const std::string_view probe = canonical.substr(kProbePrefix.size());
   return setting_in(probe.substr(0, probe.find(' ')), name);
 }

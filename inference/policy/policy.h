@@ -44,6 +44,9 @@ struct Policies {
   std::unique_ptr<CacheCodec> codec = {};
   Placement placement = {};
   std::string method = {};  ///< name of the method for messages; may be empty
+  /// Query-agnostic compression: the eviction policy is called when a prompt has been computed up
+  /// to its turn's question, and not at the prompt's end.
+  bool evicts_before_question = false;
 
   Policies clone() const {
     return {prefill ? prefill->clone() : nullptr,
@@ -51,7 +54,8 @@ struct Policies {
             selection ? selection->clone() : nullptr,
             codec ? codec->clone() : nullptr,
             placement,
-            method};
+            method,
+            evicts_before_question};
   }
   /// Bytes of an encoded row; 0 without a codec.
   /// @throws Error (runtime) if they are more than a PageLayout can have.

@@ -120,6 +120,15 @@ TEST(Comparability, MethodsWithoutPoolingAreNamed) {
             Lines{"pooling of scores: max in snapkv; none in sablock"});
 }
 
+// A label that shows the setting needs no remark.
+TEST(Comparability, MethodsThatEvictBeforeTheQuestionAreNamed) {
+  const std::string before = ":budget=100,compress=before_question";
+  EXPECT_EQ(Table().add("snapkv" + before).add("sablock:budget=100").lines("compress"), Lines());
+  EXPECT_EQ(
+      Table().add("ours = snapkv" + before).add("sablock:budget=100").lines("compress"),
+      Lines{"compress: before_question in ours; prompt in sablock"});
+}
+
 TEST(Comparability, DoesNotCompareOtherParametersOfTheSameName) {
   EXPECT_EQ(Table().add("clusterkv:budget=100").add("sentencekv:budget=100").lines("window"),
             Lines());
