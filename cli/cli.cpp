@@ -28,6 +28,12 @@ int fail(const std::string& message, int code) {
   return code;
 }
 
+/// The exit code, or 1 if a part of the output could not be written.
+int finish_output(int exit_code) {
+  const bool flushed = std::fflush(stdout) == 0;
+  return flushed && std::ferror(stdout) == 0 ? exit_code : fail("stdout: cannot be written", 1);
+}
+
 /// Adds the options of all commands to the commands of `app`, and to theirs.
 void add_common_options(CLI::App& app, CommonOptions& common) {
   for (CLI::App* command : app.get_subcommands({})) {
@@ -75,12 +81,11 @@ int run_cli(int argc, char** argv) {
   add_help_command(app);
   try {
     app.parse(argc, argv);
-    if (std::fflush(stdout) != 0) return fail("stdout: cannot be written", 1);
-    return exit_code;
+    return finish_output(exit_code);
   } catch (const CLI::ParseError& e) {
     const bool asked = e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
     const bool unknown = names_unknown_command(app);
-    if (asked && !unknown) return app.exit(e);  // --help, --version
+    if (asked && !unknown) return finish_output(app.exit(e));  // --help, --version
     return fail(usage_error(app, e).what(), 2);
   } catch (const Stopped& e) {
     return fail(e.what(), kRunAgain);

@@ -174,8 +174,18 @@ void submit_or_print(const SlurmSweep& sweep, std::span<const int> shards, int r
              jobs.merge);
 }
 
+void require_no_jobs(const SlurmSweep& sweep) {
+  const std::vector<std::string> jobs = queued_jobs(sweep);
+  if (jobs.empty()) return;
+  throw runtime_error("{}: found the jobs {} in the queue, expected all jobs of it to have ended",
+                      printable(sweep.directory.string()), join(jobs, ", "));
+}
+
 void start_sweep(const SlurmOptions& o, const CommonOptions& common) {
   const SlurmSweep sweep = sweep_of(o, o.from.load(o.manifests));
+  create_folder(sweep);
+  const SlurmLock lock(sweep.directory, /*wait=*/false);
+  if (is_sweep(sweep.directory) && !o.dry_run) require_no_jobs(sweep);
   write_sweep(sweep);
   std::vector<int> shards(static_cast<std::size_t>(sweep.shards));
   std::iota(shards.begin(), shards.end(), 1);
@@ -228,13 +238,10 @@ void continue_sweep(const SlurmOptions& o, bool resubmissions_given, const Commo
   SlurmSweep sweep = read_sweep(o.directory);
   require_own_folder(sweep);
   sweep.directory = sweep.written_as;
-  if (o.submission == 0 && !o.dry_run) {  // a user's call
-    if (const std::vector<std::string> jobs = queued_jobs(sweep); !jobs.empty()) {
-      throw runtime_error(
-          "{}: found the jobs {} in the queue, expected all jobs of it to have ended",
-          printable(sweep.directory.string()), join(jobs, ", "));
-    }
-  }
+  std::optional<SlurmLock> lock;
+  if (!o.dry_run) lock.emplace(sweep.directory, /*wait=*/o.submission > 0);
+  if (o.submission == 0 && !o.dry_run) require_no_jobs(sweep);  // a user's call
+  require_same_manifests(sweep);
   const SlurmSweep before = sweep;
   apply(o, sweep);
   if (sweep != before) rewrite_sweep(sweep, before);
@@ -259,7 +266,7 @@ void continue_sweep(const SlurmOptions& o, bool resubmissions_given, const Commo
           directory, merged, sweep.shards, progress.done, progress.failed, progress.missing());
     std::fflush(stdout);  // before messages
   }
-  if (progress.failed > 0) exit_code = 1;
+  if (progress.failed > 0 || (missing.empty() && progress.missing() > 0)) exit_code = 1;
   const int resubmissions = resubmissions_given ? o.resubmissions : sweep.resubmissions;
   // A merge job has at most this number of submissions left; a user starts again.
   const bool is_last = o.submission > 0 && resubmissions == 0;

@@ -166,8 +166,9 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
       "  turnbench status results.db\n"
       "  turnbench status results.db retry\n"
       "  turnbench status sweep    # the folder of a sweep on a Slurm cluster, while its jobs run\n"
-      "Exit codes: 0 all dialogues of all cells are done, 1 some failed or are pending; dialogues "
-      "without an imported prediction are neither. If the store has shards, only their units "
+      "Exit codes: 0 all dialogues of all cells are done, 1 some failed or are pending, or no "
+      "experiment has begun; dialogues without an imported prediction are neither. If the store "
+      "has shards, only their units "
       "count.");
   command->add_option("db", o->db, "store, or the folder of turnbench slurm")->required();
   command->add_option("action", o->action, "retry")->check(one_of({"retry"}));
@@ -188,8 +189,11 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
       if (o->time) states.back()["time"] = time_of(store, name);
       if (!is_done(states.back())) exit_code = 1;
     }
+    if (states.empty()) exit_code = 1;
     if (common.json) {
       fmt::print("{}\n", dump(OrderedJson(states)));
+    } else if (states.empty()) {
+      fmt::print("{}: no experiment has begun\n", printable(o->db));
     } else {
       print_status(printable(o->db), states);
     }

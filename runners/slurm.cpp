@@ -1,9 +1,14 @@
 #include "runners/slurm.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -105,6 +110,23 @@ std::vector<std::string> merge_command(const SlurmSweep& sweep,
   return out;
 }
 
+/// Keeps signals from ending this process, while it exists.
+class DelayedSignals {
+ public:
+  DelayedSignals() {
+    sigset_t delayed;
+    sigemptyset(&delayed);
+    for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGUSR1}) sigaddset(&delayed, signal);
+    pthread_sigmask(SIG_BLOCK, &delayed, &before_);
+  }
+  ~DelayedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  DelayedSignals(const DelayedSignals&) = delete;
+  DelayedSignals& operator=(const DelayedSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 /// Runs sbatch.  Returns the id of the job.
 std::string run_sbatch(const std::vector<std::string>& command) {
   const CommandResult done = run_command(command);
@@ -135,6 +157,24 @@ fs::path SlurmSweep::shard_store(int shard) const {
 
 fs::path SlurmSweep::shard_state(int shard) const {
   return directory / "shards" / shard_file(shard, "state");
+}
+
+fs::path SlurmSweep::manifest_copy(std::size_t index) const {
+  return directory / "manifests" / fmt::format("{}.json", index + 1);
+}
+
+SlurmLock::SlurmLock(const fs::path& directory, bool wait)
+    : descriptor_(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  // File systems without locks are not locked.
+  const int how = wait ? LOCK_EX : LOCK_EX | LOCK_NB;
+  if (descriptor_ < 0 || flock(descriptor_, how) == 0 || errno != EWOULDBLOCK) return;
+  close(descriptor_);
+  throw runtime_error("{}: found another `turnbench slurm` at work on this sweep, expected one",
+                      printable(directory.string()));
+}
+
+SlurmLock::~SlurmLock() {
+  if (descriptor_ >= 0) close(descriptor_);
 }
 
 std::string task_script(const SlurmSweep& sweep) {
@@ -186,20 +226,45 @@ void write_settings(const SlurmSweep& sweep) {
 
 }  // namespace
 
-void write_sweep(const SlurmSweep& sweep) {
-  if (path_exists(submissions_file(sweep))) {
-    throw input_error(
-        "--dir: found a submitted sweep in {}, expected another folder (turnbench slurm --continue "
-        "resumes it)",
-        printable(sweep.directory.string()));
-  }
+void create_folder(const SlurmSweep& sweep) {
   std::error_code error;
-  for (const char* folder : {"shards", "logs"})
-    fs::create_directories(sweep.directory / folder, error);
+  fs::create_directories(sweep.directory, error);
   if (error) {
     throw runtime_error("{}: cannot be written ({})", printable(sweep.directory.string()),
                         error.message());
   }
+}
+
+void write_sweep(const SlurmSweep& sweep) {
+  const std::string directory = printable(sweep.directory.string());
+  if (path_exists(submissions_file(sweep))) {
+    throw input_error(
+        "--dir: found a submitted sweep in {}, expected another folder (turnbench slurm --continue "
+        "resumes it)",
+        directory);
+  }
+  const auto refuse = [&](const char* name, const char* expected) {
+    throw input_error("--dir: found a {} in {}, expected {}", name, directory, expected);
+  };
+  if (is_sweep(sweep.directory)) {  // of a dry run, or one that sbatch refused
+    SlurmSweep before = read_sweep(sweep.directory);
+    before.directory = before.written_as;
+    for (const auto& [name, script] :
+         {std::pair("task.sh", task_script(before)), std::pair("merge.sh", merge_script(before))}) {
+      const fs::path file = sweep.directory / name;
+      if (path_exists(file) && read_file(file) != script)
+        refuse(name,
+               "the one that turnbench wrote (turnbench slurm --continue submits a changed one)");
+    }
+  } else {
+    for (const char* name : {"task.sh", "merge.sh", "results.db", "shards", "logs", "manifests"}) {
+      if (path_exists(sweep.directory / name)) refuse(name, "another folder: it is of no sweep");
+    }
+  }
+  for (const char* folder : {"shards", "logs", "manifests"})
+    fs::create_directories(sweep.directory / folder);
+  for (std::size_t i = 0; i < sweep.manifests.size(); ++i)
+    write_file(sweep.manifest_copy(i), read_file(sweep.manifests[i]));
   write_settings(sweep);
 }
 
@@ -222,6 +287,17 @@ void require_own_folder(const SlurmSweep& sweep) {
   throw input_error(
       "{}: found the sweep of {}, expected it in its own folder: the job scripts name that one",
       printable(sweep.directory.string()), printable(sweep.written_as.string()));
+}
+
+void require_same_manifests(const SlurmSweep& sweep) {
+  for (std::size_t i = 0; i < sweep.manifests.size(); ++i) {
+    const fs::path copy = sweep.manifest_copy(i);
+    if (read_file(sweep.manifests[i]) == read_file(copy)) continue;
+    throw input_error(
+        "{}: found another text than in {}, expected the same during a sweep: restore it, or start "
+        "a sweep in another folder",
+        printable(sweep.manifests[i]), printable(copy.string()));
+  }
 }
 
 bool is_sweep(const fs::path& directory) {
@@ -277,7 +353,7 @@ std::vector<ArrayPart> array_parts(std::span<const int> shards, int array_size) 
 
 std::vector<std::string> SlurmSubmission::jobs() const {
   std::vector<std::string> out = arrays;
-  out.push_back(merge);
+  if (!merge.empty()) out.push_back(merge);
   return out;
 }
 
@@ -296,15 +372,30 @@ std::vector<SlurmSubmission> submissions(const SlurmSweep& sweep) {
 
 SlurmSubmission submit(const SlurmSweep& sweep, std::span<const int> shards, int resubmissions) {
   SlurmSubmission out;
-  for (const ArrayPart& part : array_parts(shards, sweep.array_size)) {
-    const std::string after = out.arrays.empty() ? "" : out.arrays.back();
-    out.arrays.push_back(run_sbatch(array_command(sweep, part, after)));
-  }
-  const std::size_t number = submissions(sweep).size() + 1;
-  out.merge = run_sbatch(merge_command(sweep, out.arrays, number, resubmissions));
   const fs::path file = submissions_file(sweep);
-  const OrderedJson line = {{"arrays", out.arrays}, {"merge", out.merge}};
-  write_file(file, (path_exists(file) ? read_file(file) : "") + line.dump() + "\n");
+  const std::string earlier = path_exists(file) ? read_file(file) : "";
+  const std::size_t number = submissions(sweep).size() + 1;
+  const auto run = [&](const std::vector<std::string>& command, const auto& accept) {
+    const DelayedSignals delayed;
+    accept(run_sbatch(command));
+    const OrderedJson line = {{"arrays", out.arrays}, {"merge", out.merge}};
+    write_file(file, earlier + line.dump() + "\n");
+  };
+  try {
+    for (const ArrayPart& part : array_parts(shards, sweep.array_size)) {
+      const std::string after = out.arrays.empty() ? "" : out.arrays.back();
+      run(array_command(sweep, part, after),
+          [&](const std::string& id) { out.arrays.push_back(id); });
+    }
+    run(merge_command(sweep, out.arrays, number, resubmissions),
+        [&](const std::string& id) { out.merge = id; });
+  } catch (const Error& error) {
+    if (out.arrays.empty()) throw;
+    throw runtime_error(
+        "{}; the jobs {} are in the queue, cancel them or let them end, then call turnbench slurm "
+        "--continue",
+        error.what(), join(out.arrays, ", "));
+  }
   return out;
 }
 
@@ -331,20 +422,23 @@ std::string submission_commands(const SlurmSweep& sweep, std::span<const int> sh
 
 std::vector<std::string> queued_jobs(const SlurmSweep& sweep) {
   // All jobs: with a list of jobs, squeue fails for those that ended some time ago.
-  const CommandResult queue = run_command({"squeue", "--noheader", "--format=%F"});
+  const CommandResult queue = run_command({"squeue", "--noheader", "--format=%F %Z"});
   if (queue.code != 0) {
     throw runtime_error(
         "squeue: exit code {}, expected the jobs in the queue, to see whether {} runs", queue.code,
         printable(sweep.directory.string()));
   }
-  std::set<std::string> queued;
-  for (const std::string& line : split(queue.out, "\n"))
-    queued.insert(line.substr(0, line.find(' ')));
-  std::vector<std::string> out;
+  std::set<std::string> own;
   for (const SlurmSubmission& submission : submissions(sweep)) {
-    for (const std::string& job : submission.jobs()) {
-      if (queued.contains(job)) out.push_back(job);
-    }
+    for (const std::string& job : submission.jobs()) own.insert(job);
+  }
+  std::vector<std::string> out;
+  for (const std::string& line : split(queue.out, "\n")) {
+    const std::size_t space = std::min(line.find(' '), line.size());
+    const std::string job = line.substr(0, space);
+    const bool of_folder = trim(line.substr(space)) == sweep.directory.string();
+    if ((of_folder || own.contains(job)) && std::find(out.begin(), out.end(), job) == out.end())
+      out.push_back(job);
   }
   return out;
 }

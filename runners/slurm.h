@@ -14,6 +14,7 @@ namespace turnbench {
 /// the shards.  Its folder contains
 ///   sweep.json            this object
 ///   task.sh, merge.sh     the batch scripts
+///   manifests/1.json ...  copies of the manifests, which must not change during the sweep
 ///   submissions.jsonl     the submitted jobs
 ///   shards/shard-00001.db, .state   copies of the shards' stores, and the states of their tasks
 ///   logs/                 the output of the jobs
@@ -38,6 +39,7 @@ struct SlurmSweep {
   bool operator==(const SlurmSweep&) const = default;
   std::filesystem::path shard_store(int shard) const;
   std::filesystem::path shard_state(int shard) const;
+  std::filesystem::path manifest_copy(std::size_t index) const;
   std::filesystem::path results() const { return directory / "results.db"; }
 };
 
@@ -45,14 +47,33 @@ struct SlurmSweep {
 std::string task_script(const SlurmSweep& sweep);
 std::string merge_script(const SlurmSweep& sweep);
 
-/// Writes the folder of a sweep.
-/// @throws Error (input) if it contains a sweep that was submitted
+/// Keeps other processes of this program from changing a sweep, while it exists.
+class SlurmLock {
+ public:
+  /// Waits for another process that has the lock of this folder, or refuses it.
+  /// @throws Error (runtime) if it refuses
+  SlurmLock(const std::filesystem::path& directory, bool wait);
+  ~SlurmLock();
+  SlurmLock(const SlurmLock&) = delete;
+  SlurmLock& operator=(const SlurmLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// Creates the folder of a sweep.
+void create_folder(const SlurmSweep& sweep);
+/// Writes the scripts and settings of a new sweep.
+/// @throws Error (input) if the folder contains a sweep that was submitted, scripts that have been
+/// changed, or other files with these names
 void write_sweep(const SlurmSweep& sweep);
 /// Writes the scripts and settings of a sweep again, which was `before`.
 /// @throws Error (input) if the scripts of `before` have been changed
 void rewrite_sweep(const SlurmSweep& sweep, const SlurmSweep& before);
 /// @throws Error (input) if the folder was moved or copied: the scripts name the old one
 void require_own_folder(const SlurmSweep& sweep);
+/// @throws Error (input) if a manifest has changed since the sweep began
+void require_same_manifests(const SlurmSweep& sweep);
 /// @throws Error (input) if the folder contains no sweep
 SlurmSweep read_sweep(const std::filesystem::path& directory);
 bool is_sweep(const std::filesystem::path& directory);
@@ -69,20 +90,21 @@ std::vector<ArrayPart> array_parts(std::span<const int> shards, int array_size);
 /// The job ids of a submission.
 struct SlurmSubmission {
   std::vector<std::string> arrays;
-  std::string merge;
+  std::string merge;                      ///< empty if the submission did not end
   std::vector<std::string> jobs() const;  ///< all of them
 };
 /// The submissions of a sweep, oldest first.
 std::vector<SlurmSubmission> submissions(const SlurmSweep& sweep);
 
-/// Submits shards and the job that merges, and records their ids.  The job that merges may submit
-/// missing shards `resubmissions` times.
-/// @throws Error (runtime) if sbatch fails
+/// Submits shards and the job that merges, and records the id of each job as soon as sbatch has
+/// accepted it.  The job that merges may submit missing shards `resubmissions` times.
+/// @throws Error (runtime) if sbatch fails; names the jobs that it had accepted
 SlurmSubmission submit(const SlurmSweep& sweep, std::span<const int> shards, int resubmissions);
 /// The same as commands of a shell.
 std::string submission_commands(const SlurmSweep& sweep, std::span<const int> shards,
                                 int resubmissions);
-/// The jobs of all submissions that have not ended, by squeue.
+/// The jobs of the sweep that have not ended, by squeue: those of all submissions, and others that
+/// were submitted for its folder.
 /// @throws Error (runtime) if squeue fails
 std::vector<std::string> queued_jobs(const SlurmSweep& sweep);
 

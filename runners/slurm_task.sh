@@ -50,6 +50,10 @@ if [ -e "$state" ]; then
   idle=${idle:-0}
 fi
 cd "$working_directory" || fail "there is no $working_directory"
+for i in "${!manifests[@]}"; do
+  copy=$directory/manifests/$((i + 1)).json
+  cmp -s "${manifests[i]}" "$copy" || fail "${manifests[i]} differs from $copy: it has changed"
+done
 rm -rf "$local_directory/turnbench-$SLURM_JOB_ID-"*  # of a killed run of this job
 folder=$(mktemp -d "$local_directory/turnbench-$SLURM_JOB_ID-XXXXXX") ||
   fail "nothing can be created in $local_directory"

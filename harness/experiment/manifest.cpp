@@ -434,6 +434,8 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
   }
   m.published = json.get("published", std::string());
   m.smoke = json.get("smoke", std::string());
+  if (m.smoke.empty() && m.name.ends_with(kSmokeSuffix))
+    json.at("name").fail(fmt::format("a name without {}, which smoke runs have", kSmokeSuffix));
   return m;
 }
 

@@ -76,6 +76,9 @@ struct TableSpec {
   std::string difference_to;
 };
 
+/// The end of the names of smoke runs, which other manifests cannot have.
+constexpr std::string_view kSmokeSuffix = ".smoke";
+
 /// An experiment as data: the content of a manifest file.
 struct Manifest {
   std::string name, title, description;

@@ -221,7 +221,7 @@ std::vector<const typename Entries::value_type*> sweep_ends(
 
 Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   OrderedJson json = OrderedJson::parse(manifest.text);
-  json["name"] = manifest.name + ".smoke";
+  json["name"] = manifest.name + std::string(kSmokeSuffix);
   json["title"] = "Smoke run of: " + manifest.title;
   json["smoke"] = kWarning;
 

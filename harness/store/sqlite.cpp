@@ -177,9 +177,12 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
     if (mode != Mode::kCreate)
       throw input_error("{}: found no such file, expected a turnbench store", path_);
     const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-    if (directory_exists(folder) && access(folder.c_str(), W_OK | X_OK) != 0)
-      throw not_writable(path_, std::strerror(errno));
+    if (!directory_exists(folder))
+      throw input_error("{}: found no folder {}, expected one", path_, folder.string());
+    if (access(folder.c_str(), W_OK | X_OK) != 0) throw not_writable(path_, std::strerror(errno));
   }
+  if (directory_exists(path))
+    throw input_error("{}: found a folder, expected a turnbench store", path_);
   open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate     ? SQLITE_OPEN_CREATE
                                        : mode == Mode::kReadOnly ? SQLITE_OPEN_NOMUTEX
                                                                  : 0));

@@ -290,7 +290,7 @@ TEST_F(MergeCommand, OneStoreAndEmptyStores) {
   const std::string whole = copy("whole.db"), empty = directory_.write("empty.db", ""),
                     out = file("out.db");
   ASSERT_EQ(merge({out, empty}).code, 0);
-  EXPECT_EQ(run_program({"status", out}).out, "");
+  EXPECT_EQ(run_program({"status", out}).out, out + ": no experiment has begun\n");
   ASSERT_EQ(merge({out, whole, empty, whole}).code, 0);
   expect_same(dump(out, true), dump(whole, true));
 }

@@ -83,6 +83,13 @@ TEST(Run, SmokeRunIsASeparateExperiment) {
   EXPECT_EQ(status[1]["done"], 4) << "no cell is taken from the smoke run";
   const Json plan = run_program({"plan", sweep.manifest, "--smoke", "--json"}).json();
   EXPECT_EQ(plan["experiment"], "small.smoke");
+  write_file(sweep.manifest,
+             replace_all(read_file(sweep.manifest), "\"small\"", "\"small.smoke\""));
+  const Finished taken = sweep.run();
+  EXPECT_EQ(taken.code, 2);
+  EXPECT_NE(taken.err.find("/name: found \"small.smoke\", expected a name without .smoke"),
+            std::string::npos)
+      << taken.err;
   EXPECT_EQ(plan["units"], 2);
   const Finished model = sweep.run({"--smoke", "--model", "tiny=/models/tiny"});
   EXPECT_EQ(model.code, 2);

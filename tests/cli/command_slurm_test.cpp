@@ -255,6 +255,80 @@ TEST_F(Slurm, ADamagedShardIsComputedAgain) {
   EXPECT_EQ(status(0)["done"], 2);
 }
 
+// Shards of two manifests would be merged into one table.
+TEST_F(Slurm, AChangedManifestIsRefused) {
+  ASSERT_EQ(slurm(2).code, 0);
+  ASSERT_EQ(run_task(1).code, 0);
+  const std::string text = read_file(manifest_);
+  write_file(manifest_, replace_all(text, "budget=40", "budget=44"));
+  const CommandResult task = run_task(2);
+  EXPECT_EQ(task.code, 1);
+  EXPECT_NE(task.out.find("it has changed"), std::string::npos) << task.out;
+  for (const Arguments& more : {Arguments{}, Arguments{"--submission", "1", "--resubmit", "1"}}) {
+    const Finished changed = proceed(more);
+    EXPECT_EQ(changed.code, 2);
+    EXPECT_NE(changed.err.find("m $1.json: found another text than in"), std::string::npos)
+        << changed.err;
+  }
+  EXPECT_FALSE(path_exists(dir_ + "/results.db"));
+  write_file(manifest_, text);
+  EXPECT_EQ(run_task(2).code, 0);
+  EXPECT_EQ(proceed().code, 0);
+}
+
+// The second call of sbatch fails.  The first job is known.
+TEST_F(Slurm, APartOfASubmissionIsRecorded) {
+  const std::string accepted = read_file(file("bin/sbatch"));
+  directory_.write("bin/sbatch", accepted + "\n[ $(wc -l < ids) -lt 2 ]");
+  const Finished failed = slurm(7);
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_NE(failed.err.find("the jobs 1 are in the queue"), std::string::npos) << failed.err;
+  EXPECT_EQ(read_file(dir_ + "/submissions.jsonl"), "{\"arrays\":[\"1\"],\"merge\":\"\"}\n");
+  EXPECT_EQ(slurm(7).code, 2) << "it would submit the first array twice";
+  directory_.write("queue", "1\n");
+  EXPECT_NE(proceed().err.find("found the jobs 1 in the queue"), std::string::npos);
+  std::filesystem::remove(file("queue"));
+  directory_.write("bin/sbatch", accepted);
+  EXPECT_EQ(proceed().code, 0);
+}
+
+// The commands that --dry-run printed were called by hand, so that no id is recorded.
+TEST_F(Slurm, FindsJobsOfItsFolder) {
+  ASSERT_EQ(slurm(2, {"--dry-run"}).code, 0);
+  directory_.write("queue", "7 /elsewhere\n8 " + dir_ + "\n8 " + dir_ + "\n");
+  for (const Finished& refused : {slurm(2), proceed()}) {
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_NE(refused.err.find("found the jobs 8 in the queue"), std::string::npos) << refused.err;
+  }
+}
+
+TEST_F(Slurm, OtherFilesAreNotReplaced) {
+  const std::string mine = dir_ + "/task.sh";
+  std::filesystem::create_directories(dir_);
+  write_file(mine, "mine");
+  const Finished foreign = slurm(2, {"--dry-run"});
+  EXPECT_EQ(foreign.code, 2);
+  EXPECT_NE(foreign.err.find("found a task.sh in"), std::string::npos) << foreign.err;
+  EXPECT_EQ(read_file(mine), "mine");
+  std::filesystem::remove(mine);
+  ASSERT_EQ(slurm(2, {"--dry-run"}).code, 0);
+  ASSERT_EQ(slurm(3, {"--dry-run"}).code, 0) << "an unchanged script is replaced";
+  write_file(mine, read_file(mine) + "# mine\n");
+  const Finished changed = slurm(3);
+  EXPECT_EQ(changed.code, 2);
+  EXPECT_NE(changed.err.find("--continue submits a changed one"), std::string::npos) << changed.err;
+  EXPECT_EQ(proceed().code, 0);
+}
+
+TEST_F(Slurm, ASweepHasOneCallAtATime) {
+  ASSERT_EQ(slurm(2).code, 0);
+  const std::string call = shell_words({TURNBENCH_PROGRAM, "slurm", "--continue", "--dir", dir_});
+  const CommandResult locked =
+      run_command({"flock", dir_, "sh", "-c", "exec 9<&-; " + call + " 2>&1"});
+  EXPECT_EQ(locked.code, 1);
+  EXPECT_NE(locked.out.find("found another `turnbench slurm`"), std::string::npos) << locked.out;
+}
+
 TEST_F(Slurm, BadUsageIsRefused) {
   const auto refused = [&](Arguments words, const char* expected) {
     words.insert(words.begin(), "slurm");

@@ -413,9 +413,17 @@ TEST(Help, VersionIsOneLine) {
 }
 
 TEST(Output, FullDiskIsAnError) {
-  const Finished run = run_program({"list", "metrics"}, "", "/dev/full");
-  EXPECT_EQ(run.code, 1);
-  EXPECT_EQ(run.err, "turnbench: stdout: cannot be written\n");
+  const TemporaryDirectory directory;
+  const std::string manifest = directory.write("m.json", R"({"name": "m", "models": ["tiny"],
+    "datasets": [{"name": "tiny-fact", "limit": 1, "length": 100}], "positions": ["end"],
+    "methods": ["full"], "max_new_tokens": 1})");
+  for (const Arguments& words :
+       {Arguments{"list", "metrics"}, Arguments{"--help"},
+        Arguments{"run", manifest, "--db", directory.path("m.db"), "--quiet"}}) {
+    const Finished run = run_program(words, "", "/dev/full");
+    EXPECT_EQ(run.code, 1) << words[0];
+    EXPECT_EQ(run.err, "turnbench: stdout: cannot be written\n") << words[0];
+  }
 }
 
 }  // namespace

@@ -198,7 +198,13 @@ TEST(MalformedStore, RunDoesNotOverwriteOtherFiles) {
          d.write("small.csv", "method,value\nfull,1\n");
          return {"run", d.write("m.json", small_manifest()), "--db", d.path("no/such.db")};
        },
-       "no/such.db: found no usable database (unable to open database file)"},
+       "no/such.db: found no folder "},
+      {"a folder",
+       [](const TemporaryDirectory& d) -> Arguments {
+         d.write("small.csv", "method,value\nfull,1\n");
+         return {"run", d.write("m.json", small_manifest()), "--db", d.path()};
+       },
+       "found a folder, expected a turnbench store"},
       {"no name",
        [](const TemporaryDirectory& d) -> Arguments {
          d.write("small.csv", "method,value\nfull,1\n");

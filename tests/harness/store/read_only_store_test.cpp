@@ -155,8 +155,9 @@ TEST(EmptyStore, HasNoExperiments) {
     SCOPED_TRACE(db);
     const std::string before = read_file(db);
     const Finished status = run_program({"status", db});
-    EXPECT_EQ(status.code, 0) << status.err;
-    EXPECT_EQ(status.out, "");
+    EXPECT_EQ(status.code, 1) << status.err;
+    EXPECT_EQ(status.out, db + ": no experiment has begun\n");
+    EXPECT_EQ(run_program({"status", db, "--json"}).out, "[]\n");
     const Finished report = run_program({"report", db});
     EXPECT_EQ(report.code, 2);
     EXPECT_NE(report.err.find("found no experiment, expected at least one"), std::string::npos)
