@@ -226,7 +226,11 @@ Experiment resolve_experiment(const Manifest& manifest, const Locations& locatio
   out.published = read_published(manifest);
   check_methods(manifest);
   for (const ModelEntry& entry : manifest.models) {
-    out.models.push_back(resolve_model(entry, locations, manifest.path.parent_path()));
+    const std::string place =
+        fmt::format("{}: /models/{}", manifest.path.string(), out.models.size());
+    with_error_prefix(place, [&] {
+      out.models.push_back(resolve_model(entry, locations, manifest.path.parent_path()));
+    });
     check_positions(manifest, out.models.back());
     check_probes(manifest, out.models.back());
     check_settings(manifest, out.models.back());

@@ -58,7 +58,15 @@ std::string cell_label(const Database& store, const std::string& cell) {
   return printable(fmt::format("{}, {}, {}, {}", s.text(0), s.text(1), s.text(2), s.text(3)));
 }
 
-MergedPlans::MergedPlans(Database& out) : out_(out), order_(experiments_of(out)) {}
+MergedPlans::MergedPlans(Database& out) : out_(out), order_(experiments_of(out)) {
+  add_shown(out, order_);
+}
+
+void MergedPlans::add_shown(const Database& store, const std::vector<Experiment>& experiments) {
+  std::map<std::string, std::string> last;  // tables show the last manifest of a name
+  for (const auto& [name, hash] : experiments) last[name] = hash;
+  for (const auto& [name, hash] : last) shown_[name].emplace(hash, store.path());
+}
 
 std::vector<MergedPlans::Experiment> MergedPlans::experiments_of(const Database& store) {
   std::vector<Experiment> out;
@@ -119,6 +127,7 @@ void MergedPlans::add_dialogues(const Database& store) {
 
 void MergedPlans::add_experiments(const Database& store) {
   const std::vector<Experiment> own = experiments_of(store);
+  add_shown(store, own);
   Statement read = store.prepare(
       "SELECT title, manifest, directory, published FROM experiment WHERE name = ? AND "
       "manifest_hash = ?");
@@ -213,7 +222,23 @@ void MergedPlans::add_imported_cells(const Database& store, const Experiment& ex
   }
 }
 
+void MergedPlans::note_hidden_manifests() {
+  for (const auto& [name, stores] : shown_) {
+    if (stores.size() < 2) continue;
+    const auto last = std::find_if(order_.rbegin(), order_.rend(),
+                                   [&](const Experiment& e) { return e.first == name; });
+    std::vector<std::string> hidden;
+    for (const auto& [hash, store] : stores) {
+      if (hash != last->second) hidden.push_back(store);
+    }
+    notes_.push_back(fmt::format(
+        "{}: tables show the manifest of {}, not the other manifests of this name in {}", name,
+        stores.contains(last->second) ? stores.at(last->second) : out_.path(), join(hidden, ", ")));
+  }
+}
+
 void MergedPlans::finish() {
+  note_hidden_manifests();
   Statement write = out_.prepare(
       "UPDATE experiment SET ordinal = ?1 WHERE name = ?2 AND manifest_hash = ?3 AND ordinal <> "
       "?1");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,9 +31,14 @@ class MergedPlans {
   void add_experiments(const Database& store);
   void add_planned_cells(const Database& store, const Experiment& experiment);
   void add_imported_cells(const Database& store, const Experiment& experiment);
+  void add_shown(const Database& store, const std::vector<Experiment>& experiments);
+  /// Notes the experiments for which the stores show several manifests.
+  void note_hidden_manifests();
 
   Database& out_;
   std::vector<Experiment> order_;
+  /// The manifests that the stores show, by the names of experiments: their hashes, and a store.
+  std::map<std::string, std::map<std::string, std::string>> shown_;
   std::vector<std::string> notes_;
 };
 

@@ -295,6 +295,32 @@ TEST_F(MergeCommand, OneStoreAndEmptyStores) {
   expect_same(dump(out, true), dump(whole, true));
 }
 
+// Tables show one manifest of a name.
+TEST_F(MergeCommand, NotesHiddenManifests) {
+  directory_.write("small.csv", "method,position,value\nfull,end,12.5\n");
+  const auto run = [&](const std::string& store, const std::string& manifest) {
+    const std::string path = directory_.write("m.json", manifest);
+    ASSERT_EQ(run_program({"run", path, "--db", store, "--quiet"}).code, 0);
+  };
+  const std::string a = file("a.db"), b = file("b.db"), earlier = small_manifest(),
+                    later = replace_all(earlier, "budget=", "budget=1");
+  ASSERT_NE(earlier, later);
+  run(a, earlier);
+  run(b, later);
+  const std::string note =
+      ": tables show the manifest of {}, not the other manifests of this name in {}\n";
+  const auto has_note = [&](const Finished& merged, const std::string& shown,
+                            const std::string& not_shown) {
+    EXPECT_EQ(merged.code, 0) << merged.err;
+    return merged.out.find(fmt::format(fmt::runtime(note), shown, not_shown)) != std::string::npos;
+  };
+  EXPECT_TRUE(has_note(merge({file("ab.db"), a, b}), b, a));
+  EXPECT_TRUE(has_note(merge({file("ba.db"), b, a}), a, b));
+  // A store whose manifest was edited shows the later one.
+  run(a, later);
+  EXPECT_EQ(merge({file("edited.db"), a, b}).out.find("not the other"), std::string::npos);
+}
+
 // Killed at any time, the merged store is as before or complete.
 TEST_F(MergeCommand, KillsLeaveAllOrNothing) {
   const std::string a = copy("a.db"), b = file("b.db"), before = file("before.db");
