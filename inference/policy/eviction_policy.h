@@ -38,6 +38,8 @@ class EvictionPolicy {
   virtual bool evicts_in_answers() const { return false; }
   /// True if the sets of a layer may keep unequal numbers of tokens.
   virtual bool keeps_unequal_sets() const { return false; }
+  /// Called at the end of a prompt or, with Policies::evicts_before_question, where its question
+  /// begins: the view then ends there.
   virtual KeepSets after_prefill(const LayerView& view) = 0;
   virtual KeepSets after_decode(const LayerView&) { return {}; }
 };
