@@ -124,9 +124,8 @@ TEST(Comparability, MethodsWithoutPoolingAreNamed) {
 TEST(Comparability, MethodsThatEvictBeforeTheQuestionAreNamed) {
   const std::string before = ":budget=100,compress=before_question";
   EXPECT_EQ(Table().add("snapkv" + before).add("sablock:budget=100").lines("compress"), Lines());
-  EXPECT_EQ(
-      Table().add("ours = snapkv" + before).add("sablock:budget=100").lines("compress"),
-      Lines{"compress: before_question in ours; prompt in sablock"});
+  EXPECT_EQ(Table().add("ours = snapkv" + before).add("sablock:budget=100").lines("compress"),
+            Lines{"compress: before_question in ours; prompt in sablock"});
 }
 
 TEST(Comparability, DoesNotCompareOtherParametersOfTheSameName) {
