@@ -332,7 +332,8 @@ const ParameterInfo& compress_parameter() {
   static const ParameterInfo parameter = {
       "compress", ParameterInfo::Kind::kChoice, "prompt", "prompt|before_question",
       "when tokens are evicted: at the end of a prompt, or when it has been computed up to the "
-      "turn's question (query-agnostic), so that the question and all text behind it are kept"};
+      "turn's question (query-agnostic); then the question and all text behind it are kept, and a "
+      "budget that is a share refers to the text before it"};
   return parameter;
 }
 
