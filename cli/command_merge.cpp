@@ -31,7 +31,7 @@ OrderedJson to_json(const std::string& out, const MergeSummary& summary) {
 void print(const std::string& out, const MergeSummary& summary) {
   std::size_t failed = 0;
   for (const MergeSummary::OfStore& s : summary.stores) {
-    std::vector<std::string> parts = {fmt::format("{} of {} units added", s.added, s.units)};
+    std::vector<std::string> parts = {fmt::format("{} of {} dialogues added", s.added, s.units)};
     const auto add = [&](std::size_t count, const char* what) {
       if (count > 0) parts.push_back(fmt::format("{} {}", count, what));
     };
@@ -44,8 +44,8 @@ void print(const std::string& out, const MergeSummary& summary) {
     failed += s.replaced + s.failed_lost;
   }
   for (const std::string& note : summary.notes) fmt::print("{}\n", printable(note));
-  if (failed > 0) fmt::print("{} failed units gave way to results of other stores\n", failed);
-  fmt::print("{}: {} units\n", printable(out), summary.units);
+  if (failed > 0) fmt::print("{} failed dialogues gave way to results of other stores\n", failed);
+  fmt::print("{}: {} dialogues\n", printable(out), summary.units);
 }
 
 }  // namespace

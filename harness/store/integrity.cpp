@@ -138,7 +138,7 @@ void check_references(const Database& db, Checks& checks) {
 }
 
 void check_units(const Database& db, Checks& checks) {
-  checks.add("units", "units with fewer turns than their dialogue",
+  checks.add("units", "dialogues of which a cell has too few turns",
              "SELECT r.cell, r.dialogue, count(*), d.turns FROM record r JOIN cell c ON c.key = "
              "r.cell JOIN dialogue d ON d.dataset = c.dataset AND d.id = r.dialogue "
              "GROUP BY r.cell, r.dialogue HAVING count(*) < d.turns",

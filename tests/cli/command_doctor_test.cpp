@@ -48,7 +48,7 @@ TEST_F(StoreDoctor, AGoodStoreHasNoFindings) {
 TEST_F(StoreDoctor, NamesEachKindOfDamage) {
   const std::string label = "tiny, tiny-fact, ";
   expect_finding("DELETE FROM record WHERE turn = 1 AND dialogue = (SELECT min(id) FROM dialogue)",
-                 "4 units with fewer turns than their dialogue, for example: " + label);
+                 "4 dialogues of which a cell has too few turns, for example: " + label);
   expect_finding("DELETE FROM experiment_cell WHERE ordinal = 0",
                  "1 cells of no experiment, for example: ");
   expect_finding("INSERT INTO model VALUES ('m', 'x')", "1 models of no cell, for example: m");

@@ -90,8 +90,8 @@ TEST_F(MergeCommand, ShardsBecomeTheRunAgain) {
   const Finished done = merge(arguments);
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(done.err, "");
-  EXPECT_EQ(done.out, fmt::format("{}: 3 of 3 units added\n{}: 3 of 3 units added\n"
-                                  "{}: 2 of 2 units added\n{}: 8 units\n",
+  EXPECT_EQ(done.out, fmt::format("{}: 3 of 3 dialogues added\n{}: 3 of 3 dialogues added\n"
+                                  "{}: 2 of 2 dialogues added\n{}: 8 dialogues\n",
                                   arguments[1], arguments[2], arguments[3], out));
   const Dump want = dump(whole, true);
   expect_same(dump(out, true), want);
@@ -190,14 +190,14 @@ TEST_F(MergeCommand, FailedUnitsGiveWay) {
                                   "FROM record)");
   const Finished after = merge({file("after.db"), whole, failed});
   ASSERT_EQ(after.code, 0) << after.err;
-  EXPECT_NE(after.out.find(failed + ": 0 of 8 units added, 4 there already, 4 failed and not used"),
+  EXPECT_NE(after.out.find(failed + ": 0 of 8 dialogues added, 4 there already, 4 failed and not used"),
             std::string::npos)
       << after.out;
-  EXPECT_NE(after.out.find("4 failed units gave way to results of other stores\n"),
+  EXPECT_NE(after.out.find("4 failed dialogues gave way to results of other stores\n"),
             std::string::npos)
       << after.out;
   const Finished before = merge({file("before.db"), failed, whole});
-  EXPECT_NE(before.out.find(whole + ": 0 of 8 units added, 4 there already, 4 instead of failed"),
+  EXPECT_NE(before.out.find(whole + ": 0 of 8 dialogues added, 4 there already, 4 instead of failed"),
             std::string::npos)
       << before.out;
   for (const char* out : {"after.db", "before.db"}) {
