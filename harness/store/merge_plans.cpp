@@ -225,8 +225,9 @@ void MergedPlans::add_imported_cells(const Database& store, const Experiment& ex
 void MergedPlans::note_hidden_manifests() {
   for (const auto& [name, stores] : shown_) {
     if (stores.size() < 2) continue;
+    const std::string& shown = name;  // lambdas cannot capture structured bindings
     const auto last = std::find_if(order_.rbegin(), order_.rend(),
-                                   [&](const Experiment& e) { return e.first == name; });
+                                   [&](const Experiment& e) { return e.first == shown; });
     std::vector<std::string> hidden;
     for (const auto& [hash, store] : stores) {
       if (hash != last->second) hidden.push_back(store);

@@ -13,8 +13,8 @@ template <typename T>
 struct Unshared {
   Unshared() = default;
   Unshared(const Unshared&) {}
-  Unshared(Unshared&&) = default;
-  Unshared& operator=(Unshared&&) = default;
+  Unshared(Unshared&&) noexcept = default;
+  Unshared& operator=(Unshared&&) noexcept = default;
   Unshared& operator=(const Unshared&) { return *this = Unshared(); }
 
   T value{};

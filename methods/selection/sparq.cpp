@@ -46,8 +46,8 @@ class SparQ : public SegmentSelection {
             .index_bytes = size.key_elements(size.tokens) * size_of(size.dtype)};
   }
   /// Sinks and window are gathered like the others: no token stays on the device.
-  std::vector<SlotRange> pinned(int layer, int set, int tokens) const override {
-    return SelectionPolicy::pinned(layer, set, tokens);
+  std::vector<SlotRange> pinned(int, int, int tokens) const override {
+    return {{tokens - 1, tokens}};
   }
 
  protected:
