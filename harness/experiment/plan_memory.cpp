@@ -134,6 +134,8 @@ class UnitMemory {
       int& layers = host_copies[p.pre_rope_keys()];
       layers = std::max(layers, needs.offloaded_layers);
     }
+    const Policies full;
+    if (shown == nullptr) shown = &full;  // only the reference for fidelity
     for (const auto& [pre_rope_keys, layers] : host_copies)
       out_.add_host_pages(layers, prompt_, config_.kv_heads, out_.layout(*shown, pre_rope_keys));
     const PageLayout layout = out_.layout(*shown, pre_rope_keys_);
