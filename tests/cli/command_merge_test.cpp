@@ -190,15 +190,17 @@ TEST_F(MergeCommand, FailedUnitsGiveWay) {
                                   "FROM record)");
   const Finished after = merge({file("after.db"), whole, failed});
   ASSERT_EQ(after.code, 0) << after.err;
-  EXPECT_NE(after.out.find(failed + ": 0 of 8 dialogues added, 4 there already, 4 failed and not used"),
-            std::string::npos)
+  EXPECT_NE(
+      after.out.find(failed + ": 0 of 8 dialogues added, 4 there already, 4 failed and not used"),
+      std::string::npos)
       << after.out;
   EXPECT_NE(after.out.find("4 failed dialogues gave way to results of other stores\n"),
             std::string::npos)
       << after.out;
   const Finished before = merge({file("before.db"), failed, whole});
-  EXPECT_NE(before.out.find(whole + ": 0 of 8 dialogues added, 4 there already, 4 instead of failed"),
-            std::string::npos)
+  EXPECT_NE(
+      before.out.find(whole + ": 0 of 8 dialogues added, 4 there already, 4 instead of failed"),
+      std::string::npos)
       << before.out;
   for (const char* out : {"after.db", "before.db"}) {
     expect_same(dump(file(out), true), dump(whole, true));
