@@ -183,7 +183,7 @@ void require_no_jobs(const SlurmSweep& sweep) {
 
 void start_sweep(const SlurmOptions& o, const CommonOptions& common) {
   const SlurmSweep sweep = sweep_of(o, o.from.load(o.manifests));
-  create_folder(sweep);
+  create_folder(sweep.directory);
   const SlurmLock lock(sweep.directory, /*wait=*/false);
   if (is_sweep(sweep.directory) && !o.dry_run) require_no_jobs(sweep);
   write_sweep(sweep);

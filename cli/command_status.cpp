@@ -168,8 +168,7 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
       "  turnbench status sweep    # the folder of a sweep on a Slurm cluster, while its jobs run\n"
       "Exit codes: 0 all dialogues of all cells are done, 1 some failed or are pending, or no "
       "experiment has begun; dialogues without an imported prediction are neither. If the store "
-      "has shards, only their units "
-      "count.");
+      "has shards, only their units count.");
   command->add_option("db", o->db, "store, or the folder of turnbench slurm")->required();
   command->add_option("action", o->action, "retry")->check(one_of({"retry"}));
   command->add_option("--experiment", o->experiment, "only this experiment")->expected(1);

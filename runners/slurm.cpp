@@ -202,6 +202,16 @@ std::string merge_script(const SlurmSweep& sweep) {
 
 namespace {
 
+/// The name of a script that is not as it was written, if there is one.
+std::optional<std::string> changed_script(const SlurmSweep& sweep) {
+  for (const auto& [name, script] :
+       {std::pair("task.sh", task_script(sweep)), std::pair("merge.sh", merge_script(sweep))}) {
+    const fs::path file = sweep.directory / name;
+    if (path_exists(file) && read_file(file) != script) return name;
+  }
+  return std::nullopt;
+}
+
 /// Writes the scripts and the settings of a sweep.
 void write_settings(const SlurmSweep& sweep) {
   write_file(sweep.directory / "task.sh", task_script(sweep));
@@ -226,13 +236,11 @@ void write_settings(const SlurmSweep& sweep) {
 
 }  // namespace
 
-void create_folder(const SlurmSweep& sweep) {
+void create_folder(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(sweep.directory, error);
-  if (error) {
-    throw runtime_error("{}: cannot be written ({})", printable(sweep.directory.string()),
-                        error.message());
-  }
+  fs::create_directories(folder, error);
+  if (error)
+    throw runtime_error("{}: cannot be written ({})", printable(folder.string()), error.message());
 }
 
 void write_sweep(const SlurmSweep& sweep) {
@@ -243,18 +251,15 @@ void write_sweep(const SlurmSweep& sweep) {
         "resumes it)",
         directory);
   }
-  const auto refuse = [&](const char* name, const char* expected) {
+  const auto refuse = [&](const std::string& name, const char* expected) {
     throw input_error("--dir: found a {} in {}, expected {}", name, directory, expected);
   };
   if (is_sweep(sweep.directory)) {  // of a dry run, or one that sbatch refused
     SlurmSweep before = read_sweep(sweep.directory);
     before.directory = before.written_as;
-    for (const auto& [name, script] :
-         {std::pair("task.sh", task_script(before)), std::pair("merge.sh", merge_script(before))}) {
-      const fs::path file = sweep.directory / name;
-      if (path_exists(file) && read_file(file) != script)
-        refuse(name,
-               "the one that turnbench wrote (turnbench slurm --continue submits a changed one)");
+    if (const auto name = changed_script(before)) {
+      refuse(*name,
+             "the one that turnbench wrote (turnbench slurm --continue submits a changed one)");
     }
   } else {
     for (const char* name : {"task.sh", "merge.sh", "results.db", "shards", "logs", "manifests"}) {
@@ -262,21 +267,18 @@ void write_sweep(const SlurmSweep& sweep) {
     }
   }
   for (const char* folder : {"shards", "logs", "manifests"})
-    fs::create_directories(sweep.directory / folder);
+    create_folder(sweep.directory / folder);
   for (std::size_t i = 0; i < sweep.manifests.size(); ++i)
     write_file(sweep.manifest_copy(i), read_file(sweep.manifests[i]));
   write_settings(sweep);
 }
 
 void rewrite_sweep(const SlurmSweep& sweep, const SlurmSweep& before) {
-  for (const auto& [name, script] :
-       {std::pair("task.sh", task_script(before)), std::pair("merge.sh", merge_script(before))}) {
-    if (read_file(sweep.directory / name) != script) {
-      throw input_error(
-          "--continue: found a changed {} in {}, expected the one that turnbench wrote: change the "
-          "options of sbatch in the scripts instead",
-          name, printable(sweep.directory.string()));
-    }
+  if (const auto name = changed_script(before)) {
+    throw input_error(
+        "--continue: found a changed {} in {}, expected the one that turnbench wrote: change the "
+        "options of sbatch in the scripts instead",
+        *name, printable(sweep.directory.string()));
   }
   write_settings(sweep);
 }

@@ -61,8 +61,9 @@ class SlurmLock {
   int descriptor_ = -1;
 };
 
-/// Creates the folder of a sweep.
-void create_folder(const SlurmSweep& sweep);
+/// Creates a folder and those above it.
+/// @throws Error (runtime) if it cannot be written
+void create_folder(const std::filesystem::path& folder);
 /// Writes the scripts and settings of a new sweep.
 /// @throws Error (input) if the folder contains a sweep that was submitted, scripts that have been
 /// changed, or other files with these names

@@ -323,8 +323,7 @@ TEST_F(Slurm, OtherFilesAreNotReplaced) {
 TEST_F(Slurm, ASweepHasOneCallAtATime) {
   ASSERT_EQ(slurm(2).code, 0);
   const std::string call = shell_words({TURNBENCH_PROGRAM, "slurm", "--continue", "--dir", dir_});
-  const CommandResult locked =
-      run_command({"flock", dir_, "sh", "-c", "exec 9<&-; " + call + " 2>&1"});
+  const CommandResult locked = run_command({"flock", dir_, "sh", "-c", call + " 2>&1"});
   EXPECT_EQ(locked.code, 1);
   EXPECT_NE(locked.out.find("found another `turnbench slurm`"), std::string::npos) << locked.out;
 }
