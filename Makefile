@@ -45,7 +45,9 @@ test-all: ALL_TESTS = ON
 test test-all: setup
 	@$(CONFIGURE) -DTURNBENCH_WERROR=ON -DTURNBENCH_ALL_TESTS=$(ALL_TESTS) $(CUDA) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(TESTS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(TESTS) || { \
+	  echo "Failures, without the output of the tests that passed:"; \
+	  grep -B 6 '^\[  FAILED  \].* ms)$$' $(BUILD)/Testing/Temporary/LastTest.log; exit 1; }
 
 test-asan: setup
 	@cmake --preset asan > /dev/null

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -47,6 +48,8 @@ class UnitMemory {
         first_(lengths.prompts[0]),
         before_(turn > 0 ? lengths.prompts[turn - 1] : 0),
         prompt_(lengths.prompts[turn]),
+        first_question_(lengths.questions[0]),
+        question_before_(turn > 0 ? lengths.questions[turn - 1] : 0),
         question_(lengths.questions[turn]),
         answer_(lengths.answers[turn]) {}
 
@@ -68,8 +71,8 @@ class UnitMemory {
       out_.add(prompt_, config_.kv_heads, out_.layout({}, pre_rope_keys), window_);
       if (prefills_) out_.add_prefill(before_ + answer_, prompt_, false, pre_rope_keys);
     }
-    for (const auto& [key, layout] : first_prompts_)
-      out_.add_pages(first_, config_.kv_heads, layout);
+    for (const auto& [key, first] : first_prompts_)
+      out_.add_pages(first.tokens, config_.kv_heads, first.layout);
   }
 
  private:
@@ -140,12 +143,17 @@ class UnitMemory {
       out_.add_host_pages(layers, prompt_, config_.kv_heads, out_.layout(*shown, pre_rope_keys));
     const PageLayout layout = out_.layout(*shown, pre_rope_keys_);
     const bool extends = prefill.reuses_cached_prompt;
-    if (extends) first_prompts_.emplace(prefill.key, layout);
+    const auto end = [&](std::int64_t prompt, std::int64_t question) {
+      return prefill.to_question ? prompt - question : prompt;
+    };
+    const std::int64_t tokens = end(prompt_, question_), first = end(first_, first_question_),
+                       before = end(before_, question_before_);
+    if (extends) first_prompts_.emplace(prefill.key, FirstPrompt{first, layout});
     // A prefix that restarts coexists with the previous turn's.
-    out_.add(extends ? prompt_ - first_ : prompt_ + before_, config_.kv_heads, layout, window_);
+    out_.add(extends ? tokens - first : tokens + before, config_.kv_heads, layout, window_);
     if (prefills_) {
-      out_.add_decoded_prompt(*shown, prompt_);
-      out_.add_prefill(extends ? prompt_ - before_ : prompt_, prompt_, prefill.is_sparse,
+      out_.add_decoded_prompt(*shown, tokens);
+      out_.add_prefill(extends ? tokens - before : tokens, tokens, prefill.is_sparse,
                        pre_rope_keys_);
     }
     out_.add_columns(columns.size(), prompt_);
@@ -178,7 +186,8 @@ class UnitMemory {
       own += kept(method, evicted) + prompt_ - evicted;
     } else {
       own += prompt_ - first_;
-      first_prompts_.emplace(method.prefill_key(), out_.layout(p, pre_rope_keys_));
+      first_prompts_.emplace(method.prefill_key(),
+                             FirstPrompt{first_, out_.layout(p, pre_rope_keys_)});
     }
     const bool at_once = restarts && !prefill.restarts_by_turns();
     if (prefills_) {
@@ -215,13 +224,18 @@ class UnitMemory {
   const ModelConfig& config_;
   const ModelShape shape_;
   const bool prefills_;
-  // Tokens: prompts of turns 0, turn - 1, turn; this turn's question with the text behind it.
-  const std::int64_t first_, before_, prompt_, question_, answer_;
+  // Tokens: prompts of turns 0, turn - 1, turn; their questions with the text behind them.
+  const std::int64_t first_, before_, prompt_, first_question_, question_before_, question_,
+      answer_;
   // Of shared sequences:
   int window_ = 0;
   bool pre_rope_keys_ = false;
   /// Prefixes from which several sequences continue.
-  std::map<std::string, PageLayout> first_prompts_;
+  struct FirstPrompt {
+    std::int64_t tokens;
+    PageLayout layout;
+  };
+  std::map<std::string, FirstPrompt> first_prompts_;
 };
 
 /// Maximum memory of a worker over all batches of one model that it may run.
@@ -245,9 +259,27 @@ class LargestBatch {
     }
   }
 
-  /// Considers units that run at the same time.
-  void consider_together(std::span<const Unit* const> units) {
-    consider(together(units, HistoryAnswers::kAgree), together(units, HistoryAnswers::kDiffer));
+  /// Considers the units of a worker, which begins them in this order, as UnitRunner does.  Time is
+  /// counted in decode steps; every answer has its planned length.
+  void consider_in_order(std::span<const Unit* const> units) {
+    std::vector<Scheduled> active;
+    std::size_t next = 0;
+    std::int64_t room = 0;  // when another unit may begin
+    for (std::int64_t now = 0;;) {
+      std::erase_if(active, [&](const Scheduled& u) { return u.turns.back() <= now; });
+      if (next < units.size() && (active.empty() || (now >= room && fits(active, *units[next])))) {
+        active.push_back(begin(*units[next++], now));
+        room = now + active.back().distance();
+      }
+      if (active.empty()) return;
+      if (std::any_of(active.begin(), active.end(), [&](auto& u) { return u.begins_turn(now); }))
+        consider(together(active, now, HistoryAnswers::kAgree),
+                 together(active, now, HistoryAnswers::kDiffer));
+      std::int64_t then = room > now ? room : std::numeric_limits<std::int64_t>::max();
+      for (const Scheduled& u : active)
+        then = std::min(then, *std::upper_bound(u.turns.begin(), u.turns.end(), now));
+      now = then;
+    }
   }
 
   /// Considers the dialogues of probes, one after another.
@@ -283,20 +315,42 @@ class LargestBatch {
         .add(plan_turn(unit, turn, answers, isolated, fidelity_));
   }
 
-  /// Units start some steps apart: the oldest one is in its last turn when the others have not
-  /// reached it; one unit at a time is prefilled.
-  BatchBytes together(std::span<const Unit* const> units, HistoryAnswers answers) const {
-    BatchBytes out;
-    for (std::size_t prefilled = 0; prefilled < units.size(); ++prefilled) {
-      BatchMemory batch(model_, devices_);
-      for (std::size_t i = 0; i < units.size(); ++i) {
-        const std::size_t turns = units[i]->dialogue->turns.size(),
-                          past = (turns * (units.size() - i) - 1) / units.size();
-        add(batch, *units[i], past, answers, false, i == prefilled);
-      }
-      out.at_least(batch.bytes());
+  struct Scheduled {
+    const Unit* unit;
+    std::vector<std::int64_t> turns;  // the step at which each turn begins, and the last one ends
+
+    std::size_t turn_at(std::int64_t step) const {
+      return static_cast<std::size_t>(std::upper_bound(turns.begin(), turns.end(), step) -
+                                      turns.begin()) -
+             1;
     }
+    bool begins_turn(std::int64_t step) const { return turns[turn_at(step)] == step; }
+    std::int64_t distance() const {
+      return static_cast<std::int64_t>(
+          steps_between_units(static_cast<std::size_t>(turns.back() - turns.front())));
+    }
+  };
+
+  Scheduled begin(const Unit& unit, std::int64_t step) const {
+    Scheduled out{&unit, {step}};
+    for (const std::int64_t answer : lengths_(*unit.dialogue).answers)
+      out.turns.push_back(out.turns.back() + std::max<std::int64_t>(1, answer));
     return out;
+  }
+
+  static bool fits(std::span<const Scheduled> active, const Unit& next) {
+    std::int64_t tokens = estimate_context_tokens(*next.dialogue);
+    for (const Scheduled& u : active) tokens += estimate_context_tokens(*u.unit->dialogue);
+    return active.size() < kMaxConcurrentUnits && tokens <= kMaxConcurrentTokens;
+  }
+
+  /// The batch at a step at which turns begin.
+  BatchBytes together(std::span<const Scheduled> active, std::int64_t step,
+                      HistoryAnswers answers) const {
+    BatchMemory batch(model_, devices_);
+    for (const Scheduled& u : active)
+      add(batch, *u.unit, u.turn_at(step), answers, false, u.begins_turn(step));
+    return batch.bytes();
   }
 
   void consider(const BatchBytes& agreeing, const BatchBytes& at_most) {
@@ -317,18 +371,6 @@ LargestBatch no_batch(const Plan& plan, std::size_t model, std::span<const Devic
           [&lengths, model](const Dialogue& dialogue) -> const PromptLengths& {
             return lengths.of(model, dialogue);
           }};
-}
-
-/// The first of `units`, at most `most`, that run at the same time.
-std::span<const Unit* const> concurrent(std::span<const Unit* const> units, std::size_t most) {
-  std::size_t count = 0;
-  std::int64_t tokens = 0;
-  while (count < most && count < units.size()) {
-    tokens += estimate_context_tokens(*units[count]->dialogue);
-    if (count > 0 && tokens > kMaxConcurrentTokens) break;
-    ++count;
-  }
-  return units.first(count);
 }
 
 }  // namespace
@@ -359,14 +401,15 @@ WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const De
                          PlannedLengths& lengths, int workers) {
   LargestBatch largest = no_batch(plan, model, devices, lengths);
   const std::vector<const Unit*> units = plan.units_of(model);
-  // If there are few units, they are distributed among the workers.
-  const auto shares = static_cast<std::size_t>(std::max(1, workers));
-  const std::size_t most = std::min(kMaxConcurrentUnits, (units.size() + shares - 1) / shares);
-  for (std::size_t first = 0; first < units.size(); ++first) {
-    if (plan.experiment.manifest.isolated) {
-      largest.consider_isolated(*units[first]);
-    } else {
-      largest.consider_together(concurrent(std::span(units).subspan(first), most));
+  if (plan.experiment.manifest.isolated) {
+    for (const Unit* unit : units) largest.consider_isolated(*unit);
+  } else {
+    // The workers take units from one list.
+    const auto stride = static_cast<std::size_t>(std::max(1, workers));
+    for (std::size_t worker = 0; worker < std::min(stride, units.size()); ++worker) {
+      std::vector<const Unit*> taken;
+      for (std::size_t i = worker; i < units.size(); i += stride) taken.push_back(units[i]);
+      largest.consider_in_order(taken);
     }
   }
   for (const ProbeUnit* unit : plan.probe_units_of(model)) largest.consider_probes(*unit);
@@ -380,7 +423,7 @@ WorkerBytes unit_bytes(const Plan& plan, const Unit& unit, std::span<const Devic
   if (plan.experiment.manifest.isolated) {
     largest.consider_isolated(unit);
   } else {
-    largest.consider_together({&alone, 1});
+    largest.consider_in_order({&alone, 1});
   }
   return largest.bytes();
 }

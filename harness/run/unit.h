@@ -60,6 +60,11 @@ struct UnitResult {
 /// need less memory and lose less in a crash.
 constexpr std::size_t kMaxConcurrentUnits = 4;
 constexpr std::int64_t kMaxConcurrentTokens = 32768;  ///< as `estimate_context_tokens`
+/// Decode steps between the starts of two units that take `steps` each: slightly less than an even
+/// distance, so that there is always a next unit.
+constexpr std::size_t steps_between_units(std::size_t steps) {
+  return (3 * steps + 4 * kMaxConcurrentUnits - 1) / (4 * kMaxConcurrentUnits);
+}
 
 /// Tells a run to stop: nullopt while it goes on, then the time by which units must end.
 using StopTime = std::function<std::optional<Clock::time_point>()>;

@@ -47,9 +47,8 @@ bool UnitRunner::has_room(const Unit& next) const {
   if (decoding_.isolated || active_.size() >= kMaxConcurrentUnits) return false;
   std::int64_t tokens = estimate_context_tokens(*next.dialogue);
   for (const ActiveUnit& unit : active_) tokens += unit.tokens;
-  // Slightly less than an even distance, so that there is always a next unit.
   return tokens <= kMaxConcurrentTokens &&
-         4 * kMaxConcurrentUnits * steps_since_ >= 3 * mean_steps_per_unit();
+         steps_since_ >= steps_between_units(mean_steps_per_unit());
 }
 
 void UnitRunner::add(Unit unit) {

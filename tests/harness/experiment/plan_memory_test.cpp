@@ -11,7 +11,9 @@ namespace {
 
 struct Case {
   const char *name, *manifest;
-  const char* workers;          // 0: threads, which begin together; else processes
+  // 1: a process, whose units run in a fixed order; 0: two threads, which may need most memory at
+  // different times.
+  const char* workers;
   bool answers_matter = false;  // for the shared computation
 };
 
@@ -64,25 +66,25 @@ INSTANTIATE_TEST_SUITE_P(
               "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}], "answers": "gold",
               "positions": ["middle"], "methods": ["full", "snapkv:budget=512",
               "snapkv:budget=512,compress=before_question"]})",
-                         "0"},
+                         "1"},
                     Case{"Fidelity", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
               "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}], "answers": "gold",
               "positions": ["begin"], "methods": ["full", "snapkv:budget=512", "h2o:budget=512",
               "streamingllm:budget=512,pos=shift", "oracle", "loopserve"],
               "fidelity": "full"})",
-                         "0"},
+                         "1"},
                     Case{"FidelityWithoutFull",
                          R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
               "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}], "answers": "gold",
               "positions": ["begin"], "methods": ["snapkv:budget=512", "loopserve"],
               "fidelity": "full"})",
-                         "0"},
+                         "1"},
                     Case{"OnlyAReferenceIsDense",
                          R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
               "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}], "answers": "gold",
               "positions": ["begin"], "methods": ["a-shape:n_init=16,n_local=256"],
               "fidelity": "gold"})",
-                         "0"},
+                         "1"},
                     Case{"KeptCaches", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
               "datasets": [{"name": "tiny-fact", "limit": 2, "length": 2000}],
               "history": ["recompress", "compress_once"],
