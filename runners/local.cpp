@@ -92,7 +92,7 @@ class LocalRun {
   void work(std::size_t m, const Model& model, int threads, WorkQueue& queue) {
     Worker worker(plan_, m, model, options_, threads);
     const WorkSource source{
-        [&] { return state_.is_stopping() ? std::nullopt : queue.take(); },
+        {[&] { return state_.is_stopping() ? std::nullopt : queue.take(); }},
         [&] { return state_.is_stopping() ? std::nullopt : queue.take_probes(); }};
     const Deliver deliver = [&](const std::string& unit, const UnitResult& result,
                                 const std::vector<ScoreValue>& scores,

@@ -19,7 +19,7 @@ void Worker::run(const WorkSource& source, const Deliver& deliver, const StopTim
   Engine& engine = worker_.engine;
   bool lost = false;
   const auto next = [&] {
-    std::optional<Unit> unit = source.next();
+    std::optional<Unit> unit = source.units.next();
     if (unit && !warm_) run_units(engine, renderer_, decoding_, {*unit}, stop);
     warm_ |= unit.has_value();
     return unit;
@@ -30,7 +30,7 @@ void Worker::run(const WorkSource& source, const Deliver& deliver, const StopTim
     lost |= !result.lost_device.empty();
     deliver(unit.key, result, scores, unit.last_part);
   };
-  run_units(engine, renderer_, decoding_, next, done, stop);
+  run_units(engine, renderer_, decoding_, {next, source.units.request}, done, stop);
   while (!lost) {
     const std::optional<ProbeUnit> unit = source.next_probes();
     if (!unit) return;

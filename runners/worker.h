@@ -11,10 +11,10 @@
 
 namespace turnbench {
 
-/// Where a worker takes its work from; nullopt: nothing is left now.
+/// Where a worker takes its work from.
 struct WorkSource {
-  std::function<std::optional<Unit>()> next;
-  std::function<std::optional<ProbeUnit>()> next_probes;
+  UnitSource units;
+  std::function<std::optional<ProbeUnit>()> next_probes;  ///< nullopt: none is left now
 };
 
 /// Receives the results of a unit, or of a cell of it (`whole` is false unless it is the last).

@@ -39,9 +39,22 @@ class Requests {
     for (const ProbeUnit& unit : plan.probe_units) probe_units_[unit.key] = &unit;
   }
 
-  std::optional<Unit> next() {
+  /// Requests the next unit, and returns whether it has arrived.
+  bool request_unit() {
+    if (!parts_.empty() || arrived_) return true;
+    if (!std::exchange(requested_, true)) send({{"ask", "unit"}});
+    if (!channel_.read_available()) throw ParentGone();
+    arrived_ = channel_.take();
+    return arrived_.has_value();
+  }
+
+  /// Waits for the next unit; nullopt if none is left now.
+  std::optional<Unit> next_unit() {
     if (parts_.empty()) {
-      std::optional<Unit> unit = ask("unit", units_);
+      const Json answer = request_unit() ? *std::move(arrived_) : receive();
+      arrived_.reset();
+      requested_ = false;
+      std::optional<Unit> unit = named_by(answer, units_);
       if (!unit || !splits_) return unit;
       std::vector<Unit> parts = unit->split();
       std::move(parts.begin(), parts.end(), std::back_inserter(parts_));
@@ -51,22 +64,34 @@ class Requests {
     return part;
   }
 
-  std::optional<ProbeUnit> next_probes() { return ask("probes", probe_units_); }
+  std::optional<ProbeUnit> next_probes() {
+    return named_by(answer_to({{"ask", "probes"}}), probe_units_);
+  }
 
   Json answer_to(const Json& request) {
-    if (!channel_.send(request)) throw ParentGone();
-    std::optional<Json> answer = channel_.receive();
-    if (!answer) throw ParentGone();
-    return std::move(*answer);
+    if (std::exchange(requested_, false) && !arrived_) receive();
+    arrived_.reset();  // a unit that was requested before the run ended
+    send(request);
+    return receive();
+  }
+
+  void send(const Json& message) {
+    if (!channel_.send(message)) throw ParentGone();
   }
 
   struct ParentGone {};
 
  private:
-  /// A unit with the cells that the parent names.
+  Json receive() {
+    std::optional<Json> message = channel_.receive();
+    if (!message) throw ParentGone();
+    return std::move(*message);
+  }
+
+  /// A unit with the cells that the parent names, or nullopt if it names none.
   template <typename AnyUnit>
-  std::optional<AnyUnit> ask(const char* what, const std::map<std::string, const AnyUnit*>& units) {
-    const Json answer = answer_to({{"ask", what}});
+  static std::optional<AnyUnit> named_by(const Json& answer,
+                                         const std::map<std::string, const AnyUnit*>& units) {
     if (!answer.contains("key")) return std::nullopt;
     AnyUnit unit = *units.at(answer.at("key").get<std::string>());
     const auto cells = answer.at("cells").get<std::vector<std::string>>();
@@ -80,7 +105,9 @@ class Requests {
   Channel& channel_;
   std::map<std::string, const Unit*> units_;
   std::map<std::string, const ProbeUnit*> probe_units_;
-  std::deque<Unit> parts_;  // of a unit whose cells run one by one
+  std::deque<Unit> parts_;       // of a unit whose cells run one by one
+  bool requested_ = false;       // a unit, which has not been taken
+  std::optional<Json> arrived_;  // the answer to this request
 };
 
 void work(const Plan& plan, std::size_t model_index, const Model* shared, const RunOptions& options,
@@ -97,14 +124,15 @@ void work(const Plan& plan, std::size_t model_index, const Model* shared, const 
     shared = &*own;
   }
   Worker worker(plan, model_index, *shared, options, threads);
-  const WorkSource source{[&] { return stop.get() ? std::nullopt : requests.next(); },
+  const WorkSource source{{[&] { return stop.get() ? std::nullopt : requests.next_unit(); },
+                           [&] { return stop.get() || requests.request_unit(); }},
                           [&] { return stop.get() ? std::nullopt : requests.next_probes(); }};
   const Deliver deliver = [&](const std::string& unit, const UnitResult& result,
                               const std::vector<ScoreValue>& scores, bool whole) {
     Json message = result_to_json(result, scores);
     message["done"] = unit;
     message["whole"] = whole;
-    if (!channel.send(message)) throw Requests::ParentGone();
+    requests.send(message);
   };
   for (;;) {
     const auto start = Clock::now();

@@ -175,8 +175,8 @@ std::vector<Record> failed_records(const std::string& cell, const Dialogue& dial
 }
 
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-               const std::function<std::optional<Unit>()>& next,
-               const std::function<void(const Unit&, UnitResult)>& done, const StopTime& stop) {
+               const UnitSource& source, const std::function<void(const Unit&, UnitResult)>& done,
+               const StopTime& stop) {
   Room room;
   UnitsApart apart(engine, renderer, decoding, stop, room);
   UnitRunner runner(engine, renderer, decoding);
@@ -187,15 +187,21 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
     done(unit, std::move(result));
     return !lost;
   };
-  std::optional<Unit> waiting = next();
-  while (waiting || !runner.empty()) {
+  std::optional<Unit> waiting;
+  for (bool more = true;;) {
+    if (more && !waiting && (source.request() || runner.empty())) {
+      waiting = source.next();
+      more = waiting.has_value();
+    }
+    if (!waiting && runner.empty()) return;
     if (stops(runner, stop)) {
       waiting.reset();
+      more = false;
       if (runner.empty()) return;
     }
     if (waiting && runner.empty() && !room.has(work_of(*waiting))) {
       if (!deliver(*waiting, apart.run(*waiting))) return;
-      waiting = next();
+      waiting.reset();
       continue;
     }
     std::int64_t work = 0;
@@ -203,7 +209,7 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
     if (waiting && runner.has_room(*waiting) && room.has(work + work_of(*waiting))) {
       work += work_of(*waiting);
       runner.add(std::move(*waiting));
-      waiting = next();
+      waiting.reset();
     }
     std::list<ActiveUnit> ended;
     std::optional<Error> failure;
@@ -239,7 +245,7 @@ UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decod
   auto unit = units.begin();
   run_units(
       engine, renderer, decoding,
-      [&] { return unit == units.end() ? std::nullopt : std::optional(*unit++); },
+      {[&] { return unit == units.end() ? std::nullopt : std::optional(*unit++); }},
       [&](const Unit&, UnitResult result) { out.add(std::move(result)); }, stop);
   return out;
 }

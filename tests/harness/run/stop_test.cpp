@@ -45,12 +45,11 @@ StoppedRun run_stopped(const SmallWorld& world, const std::vector<Unit>& units,
   Engine engine(world.model, *backend, {});
   StoppedRun out;
   run_units(
-      engine, world.renderer, decoding,
-      [&]() -> std::optional<Unit> {
+      engine, world.renderer, decoding, {[&]() -> std::optional<Unit> {
         EXPECT_FALSE(stop.time) << "no unit begins after the stop";
         if (out.begun.size() == units.size()) return std::nullopt;
         return out.begun.emplace_back(units[out.begun.size()]);
-      },
+      }},
       [&](const Unit& unit, UnitResult result) {
         EXPECT_EQ(result.records.size(), unit.cells.size() * unit.dialogue->turns.size());
         out.ended.push_back(unit);

@@ -331,20 +331,19 @@ TEST(Unit, EachIsDeliveredWhenItEnds) {
   std::size_t begun = 0, ended = 0, at_once = 0;
   std::vector<std::size_t> begun_when_ended;
   std::vector<Record> records;
-  run_units(
-      engine, world.renderer, {.max_prompt_tokens = 4000, .max_new_tokens = 8},
-      [&]() -> std::optional<Unit> {
-        at_once = std::max(at_once, begun - ended);
-        if (begun == dialogues.size()) return std::nullopt;
-        return Unit{&dialogues[begun++], cells.cells};
-      },
-      [&](const Unit& unit, UnitResult result) {
-        ++ended;
-        begun_when_ended.push_back(begun);
-        for (const Record& r : result.records) EXPECT_EQ(r.dialogue, unit.dialogue->id);
-        EXPECT_EQ(result.records.size(), cells.cells.size() * unit.dialogue->turns.size());
-        records.insert(records.end(), result.records.begin(), result.records.end());
-      });
+  run_units(engine, world.renderer, {.max_prompt_tokens = 4000, .max_new_tokens = 8},
+            {[&]() -> std::optional<Unit> {
+              at_once = std::max(at_once, begun - ended);
+              if (begun == dialogues.size()) return std::nullopt;
+              return Unit{&dialogues[begun++], cells.cells};
+            }},
+            [&](const Unit& unit, UnitResult result) {
+              ++ended;
+              begun_when_ended.push_back(begun);
+              for (const Record& r : result.records) EXPECT_EQ(r.dialogue, unit.dialogue->id);
+              EXPECT_EQ(result.records.size(), cells.cells.size() * unit.dialogue->turns.size());
+              records.insert(records.end(), result.records.begin(), result.records.end());
+            });
   ASSERT_EQ(begun_when_ended.size(), dialogues.size());
   EXPECT_LE(begun_when_ended[0], kMaxConcurrentUnits + 1) << "one more is known, and waits";
   EXPECT_LT(begun_when_ended[3], dialogues.size()) << "not all at the end";
@@ -354,6 +353,37 @@ TEST(Unit, EachIsDeliveredWhenItEnds) {
   for (const Dialogue& dialogue : dialogues) units.push_back({&dialogue, cells.cells});
   expect_equal(by_key(records),
                by_key(world.run(units, {.max_prompt_tokens = 4000, .max_new_tokens = 8}).records));
+}
+
+// A source may answer late: running units do not wait for it.
+TEST(Unit, OthersRunWhileTheNextOneIsRequested) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(6);
+  Cells cells;
+  cells.add("full");
+  const auto backend = make_cpu_backend(1);
+  Engine engine(world.model, *backend, {});
+  const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 8};
+  std::size_t begun = 0, ended = 0, requests = 0, late = 0;
+  bool is_ready = false;
+  std::vector<Record> records;
+  run_units(engine, world.renderer, decoding,
+            {[&]() -> std::optional<Unit> {
+               EXPECT_TRUE(is_ready || begun == ended) << "a unit runs, and would wait";
+               late += is_ready && begun > ended ? 1 : 0;
+               if (begun == dialogues.size()) return std::nullopt;
+               return Unit{&dialogues[begun++], cells.cells};
+             },
+             [&] { return is_ready = ++requests % 4 == 0; }},
+            [&](const Unit&, UnitResult result) {
+              ++ended;
+              records.insert(records.end(), result.records.begin(), result.records.end());
+            });
+  EXPECT_EQ(ended, dialogues.size());
+  EXPECT_GT(late, 0u) << "units that arrive join those that run";
+  std::vector<Unit> units;
+  for (const Dialogue& dialogue : dialogues) units.push_back({&dialogue, cells.cells});
+  expect_equal(by_key(records), by_key(world.run(units, decoding).records));
 }
 
 // With compress_once nothing is evicted after the first prompt, even by methods that evict while
