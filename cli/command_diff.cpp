@@ -39,7 +39,7 @@ void compare_runs(const DiffOptions& o, bool json, int& exit_code) {
     throw input_error("--postprocess: found no --metric, expected it too");
   const Store first = Store::open(o.first);
   std::optional<Store> other;
-  if (!o.second.empty()) other = Store::open(o.second);
+  if (!o.second.empty()) other.emplace(Store::open(o.second));
   const Store& second = other ? *other : first;
   const std::string name = o.experiments.empty() ? "" : o.experiments.front();
   const RunDiff found =

@@ -135,8 +135,8 @@ class ModelRun {
       failed_starts_ = 0;
       const auto held = worker.held.find(key);
       if (!whole || held == worker.held.end()) return;
-      const double cost = cost_of(held->second);
-      speed_ = std::max(speed_.value_or(0), seconds_since(held->second.since) / cost);
+      const HeldUnit& unit = held->second;
+      speed_ = std::max(speed_.value_or(0), seconds_since(unit.since) / unit.cost);
       worker.held.erase(held);
       worker.alone = false;
     } else if (message.contains("idle")) {
@@ -191,8 +191,9 @@ class ModelRun {
   }
 
   void limit_time(HeldUnit& held) {
+    held.cost = cost_of(held);
     held.limit_seconds = static_cast<double>(options_.least_time_limit.count()) +
-                         options_.time_tolerance * cost_of(held) * speed_.value_or(kSlowestSpeed);
+                         options_.time_tolerance * held.cost * speed_.value_or(kSlowestSpeed);
   }
 
   double cost_of(const HeldUnit& held) {

@@ -34,6 +34,14 @@ RecordKeys::RecordKeys(const Database& db)
       add_source_(db.prepare("INSERT INTO source (hash) VALUES (?) RETURNING id")),
       find_environment_(db.prepare("SELECT number FROM environment WHERE id = ?")) {}
 
+void RecordKeys::clear() {
+  cells_.clear();
+  for (auto* known : {&names_, &sources_, &environments_}) known->clear();
+  last_cell_.clear();
+  last_dialogue_.clear();
+  last_unit_ = {};
+}
+
 RecordIds RecordKeys::cell(const std::string& key) {
   auto known = cells_.find(key);
   if (known == cells_.end()) {

@@ -26,6 +26,8 @@ constexpr std::int64_t kMostTurns = std::int64_t{1} << kTurnBits,
 class RecordKeys {
  public:
   explicit RecordKeys(const Database& db);
+  /// Forgets what it remembers, before another transaction.
+  void clear();
 
   /// The ids of a cell's records; an empty range for an unknown cell.
   RecordIds cell(const std::string& key);

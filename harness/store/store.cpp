@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "harness/store/packed_text.h"
 #include "harness/store/record_keys.h"
+#include "harness/store/record_writer.h"
 #include "harness/store/schema.h"
 #include "metrics/metric.h"
 
@@ -82,6 +83,12 @@ std::string_view name_of(Record::Status status) {
   }
   return "error";
 }
+
+Store::Store(std::unique_ptr<Database> db) : db_(std::move(db)) {}
+
+Store::~Store() = default;
+
+Store::Store(Store&& other) noexcept = default;
 
 Store Store::create(const std::filesystem::path& path) {
   auto db = std::make_unique<Database>(path, Database::Mode::kCreate);

@@ -96,10 +96,15 @@ struct Judgement {
 };
 std::string_view name_of(Judgement::Status status);
 
+class RecordWriter;
+
 /// The results of experiments, in one SQLite file.  All writes are idempotent: keys are hashes of
 /// contents, so a repeated or resumed run adds nothing twice.  Not thread-safe.
 class Store {
  public:
+  ~Store();
+  Store(Store&& other) noexcept;
+
   /// Opens or creates a store, and migrates an older one.
   /// @throws Error (input) for a file that is not a store, or has a newer schema.
   static Store create(const std::filesystem::path& path);
@@ -325,7 +330,7 @@ class Store {
   const std::string& journal_note() const { return db_->journal_note(); }
 
  private:
-  explicit Store(std::unique_ptr<Database> db) : db_(std::move(db)) {}
+  explicit Store(std::unique_ptr<Database> db);
   std::string column_of(const std::string& experiment, const std::string& column) const;
   void write_experiment(const StoredExperiment& experiment, bool imported);
   /// Deletes all records of the dialogues of failed records, within a transaction.
@@ -337,7 +342,8 @@ class Store {
   /// The sources of an environment, by its id; cached.
   const SourceHashes& sources_in(const std::string& environment) const;
   std::unique_ptr<Database> db_;
-  std::string environment_;  ///< id of the current environment, for new records
+  std::unique_ptr<RecordWriter> writer_;  ///< of the last call of add_records
+  std::string environment_;               ///< id of the current environment, for new records
   SourceHashes sources_ = source_state().hashes;  ///< for new records
   mutable std::map<std::string, SourceHashes> known_sources_;
   mutable std::map<std::pair<std::string, std::string>, std::vector<bool>> known_references_;

@@ -1,15 +1,13 @@
 // Writes experiments and records.
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "common/file.h"
-#include "common/json.h"
 #include "harness/store/dialogue_writer.h"
-#include "harness/store/packed_ledger.h"
-#include "harness/store/packed_text.h"
-#include "harness/store/record_keys.h"
+#include "harness/store/record_writer.h"
 #include "harness/store/schema.h"
 #include "harness/store/store.h"
 
@@ -107,51 +105,16 @@ void Store::write_experiment(const StoredExperiment& experiment, bool imported) 
 
 void Store::add_records(const std::vector<Record>& records, const std::vector<ScoreValue>& scores) {
   Transaction transaction(*db_);
-  Statement older = db_->prepare(
-      "SELECT DISTINCT r.environment, c.method FROM record r JOIN cell c ON c.key = r.cell "
-      "WHERE r.cell = ? AND r.dialogue = ? AND r.environment <> ?");
-  RecordRemover older_records(*db_);
-  Statement record = db_->prepare("INSERT OR IGNORE INTO record_data VALUES (?,?,?,?,?,?,?,?,?,?)");
-  Statement score = db_->prepare("INSERT OR IGNORE INTO score_data VALUES (?,?,?,?,?)");
-  Statement counter = db_->prepare("INSERT OR IGNORE INTO counter_data VALUES (?,?,?)");
-  Statement timing = db_->prepare("INSERT OR IGNORE INTO timing_data VALUES (?,?,?)");
-  Statement ledger = db_->prepare("INSERT OR IGNORE INTO ledger_data VALUES (?,?,?)");
-  RecordKeys keys(*db_);
-  const std::int64_t environment = keys.environment(environment_);
-  std::set<std::pair<std::string_view, std::string_view>> seen;
-  std::set<std::int64_t> own, known;  // records; known: stored by another run
-  for (const Record& r : records) {
-    const std::int64_t id = keys.record(r.cell, r.dialogue, r.turn);
-    if (seen.emplace(r.cell, r.dialogue).second) {
-      bool stale = false;
-      older << r.cell << r.dialogue << environment_;
-      while (older.next())
-        stale |= !changed_parts(older.text(1), sources_in(older.text(0)), sources_).empty();
-      older.reset();
-      if (stale) older_records.remove(keys.unit(r.cell, r.dialogue));
-    }
-    (record << id << name_of(r.status) << PackedText(r.error) << r.prompt_hash << r.prompt_tokens
-            << r.truncated_tokens << PackedText(r.answer) << Json(r.answer_tokens).dump()
-            << (r.stopped ? 1 : 0) << environment)
-        .run();
-    if (db_->changes() == 0) {
-      if (!own.contains(id)) known.insert(id);
-      continue;
-    }
-    own.insert(id);
-    for (const auto& [name, value] : r.counters) (counter << id << keys.name(name) << value).run();
-    for (const auto& [name, value] : r.timings) (timing << id << keys.name(name) << value).run();
-    if (r.ledger.empty()) continue;
-    const BoundedLedger bounded = bound(r.ledger);
-    (ledger << id << Statement::Blob{bounded.data} << bounded.dropped).run();
-  }
-  const std::int64_t sources = scores.empty() ? 0 : keys.source(sources_["metrics"]);
-  for (const ScoreValue& s : scores) {
-    const std::int64_t id = keys.record(s.cell, s.dialogue, s.turn);
-    if (known.contains(id)) continue;
-    (score << id << keys.name(s.metric) << keys.name(s.postprocess) << s.value << sources).run();
-  }
+  // The statements end before a transaction that fails.
+  std::unique_ptr<RecordWriter> writer =
+      writer_ ? std::move(writer_) : std::make_unique<RecordWriter>(*db_);
+  writer->write(records, scores,
+                {environment_, sources_["metrics"],
+                 [&](const std::string& method, const std::string& environment) {
+                   return !changed_parts(method, sources_in(environment), sources_).empty();
+                 }});
   transaction.commit();
+  writer_ = std::move(writer);
 }
 
 int Store::forget_failed(const std::string& experiment) {
