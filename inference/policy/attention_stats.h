@@ -59,9 +59,10 @@ struct HeadScores {
 struct ColumnRule {
   bool gumbel = false;
   double temperature = 1;
-  /// If not 0, the causal mask applies only to the last `causal_rows` rows of the prompt.  Earlier
-  /// rows attend to all keys that are cached at the end of the prompt, including later ones and
-  /// those outside their sliding window.  The prompt must then be computed in one pass.
+  /// If not 0, the causal mask applies only to the last `causal_rows` rows of the prompt.  The rows
+  /// before them are not masked: they attend to all keys that are cached at the end of the prompt,
+  /// including keys at later positions and outside their sliding window.  The prompt must then be
+  /// computed in one pass.
   int causal_rows = 0;
   auto operator<=>(const ColumnRule&) const = default;
 };
@@ -120,9 +121,9 @@ class AttentionStats {
   /// The number of rows that window_mass(rows) sums.
   int window_rows(int rows) const;
 
-  /// For each query head and slot, the sum of the probabilities of all rows of this pass and of the
-  /// earlier passes in `columns`.  O(slots) memory.  Rows are added one by one in order, so the
-  /// result does not depend on the split into passes.
+  /// For each query head and slot, the sum of the probabilities of all rows of this pass, plus the
+  /// masses of earlier passes that the constructor received (`columns`).  O(slots) memory.  Rows
+  /// are added one by one in order, so the result does not depend on the split into passes.
   /// @throws Error (runtime) if rows of earlier passes would attend to keys of this pass
   /// (`causal_rows`).
   const ColumnMass& column_mass(const ColumnRule& rule = {});

@@ -23,8 +23,8 @@ class CacheCodec {
   virtual std::unique_ptr<CacheCodec> clone() const = 0;
   /// Bytes of an encoded row of `head_dim` elements, at least 1.
   virtual std::size_t row_bytes(int head_dim) const = 0;
-  /// row: [head_dim]; out: [row_bytes], at any alignment.  If `encode` wrote the bytes of a row,
-  /// encoding the decoded row must give the same bytes.
+  /// row: [head_dim]; out: [row_bytes], at any alignment.  encode(decode(bytes)) must equal
+  /// bytes if `encode` wrote them.
   virtual void encode(KvRow kind, std::span<const float> row, std::span<std::byte> out) const = 0;
   /// bytes: [row_bytes], at any alignment; out: [head_dim].  Kernels read these elements rounded to
   /// the KV dtype.  Any bytes must be accepted: slots of a working set may not have been written

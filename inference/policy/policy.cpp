@@ -43,9 +43,9 @@ std::int32_t longest_set(const LayerView& view) {
   return longest_set(view.sets);
 }
 
-std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens) {
-  if (window <= sinks) return {{0, tokens}};
-  return {{0, sinks}, {window, tokens}};
+std::vector<SlotRange> sinks_and_window(int sinks, int window_begin, int tokens) {
+  if (window_begin <= sinks) return {{0, tokens}};
+  return {{0, sinks}, {window_begin, tokens}};
 }
 
 Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,

@@ -13,7 +13,7 @@
 
 namespace turnbench {
 
-/// The needs of a selection policy on the device, for a layer at the end of a prompt.
+/// The device memory that a selection policy requires for a layer at the end of a prompt.
 inline DeviceNeeds demand_at(const SelectionPolicy& selection, const LayerView& view) {
   return selection.demand(prompt_size(view), &view);
 }
@@ -28,7 +28,7 @@ struct Placement {
 };
 
 /// The options of a layer's working set.  sets: KV sets of the layer; longest: tokens of the
-/// largest one.  Capacities are limited to these tokens plus a reserve for the answer.  An answer
+/// largest one.  A working set has at most `longest` slots plus a reserve for the answer; an answer
 /// that needs more gets a new working set.
 /// @throws Error (input) if the placement's device cache is too small for the tokens that a step
 /// loads under the cache rule.

@@ -14,8 +14,9 @@ namespace turnbench {
 /// discard rebuilt keys.
 void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
                       const std::string& method);
-/// @throws Error (input) if the selection is incompatible with the eviction.  The selection may
-/// need equally many tokens in all sets of a layer, or answers from which no token is evicted.
+/// @throws Error (input) if the selection is incompatible with the eviction.  The selection can
+/// require that all sets of a layer have equally many tokens, or that no token is evicted while an
+/// answer is decoded.
 void check_eviction(const Policies& policies, bool evicts_in_answers);
 /// @throws Error (input) if there is a codec and the selection writes keys itself (KeyRebuilder).
 void check_codec(const Policies& policies);

@@ -13,10 +13,9 @@ class PrefillPolicy {
  public:
   virtual ~PrefillPolicy() = default;
   virtual std::unique_ptr<PrefillPolicy> clone() const = 0;
-  /// For caches that do not persist over turns ("history": "reprefill").  True if the rows of
-  /// earlier turns are the same in each later turn's prefill, so that the prefill can continue from
-  /// the cached prompt of the previous turn.  If false, each turn's prompt is prefilled from its
-  /// first token, because the method computes the rows of earlier turns differently.
+  /// Used with "history": "reprefill" only.  True if the prefill of a later turn computes the same
+  /// keys and values for the earlier prompt, so that it can continue from that prompt's cache.  If
+  /// false, each turn's prompt is prefilled from its first token.
   virtual bool reuses_cached_prompt() const { return false; }
   /// True if a turn's prefill recomputes the previous answer although its tokens are cached.
   virtual bool recomputes_answer() const { return false; }

@@ -47,9 +47,10 @@ class PromptSelection {
   /// The number of rows in the next query block; `select` is called once per block.  Called for
   /// each layer before each block.  view: of the pass, from the block's first row on.
   virtual int query_block_rows(const LayerView& view) { return view.rows; }
-  /// Called after the attention of a query block.  The view is the one that `select` received,
-  /// except that its `sets` are those that the attention has read: only the pinned tokens, if the
-  /// device has no others.  lse: log-sum-exp over all keys that the rows read, [rows, heads].
+  /// Called after the attention of a query block.  The view equals that of `select`, except that
+  /// its `sets` are those that attention has read.  If only pinned tokens are on the device, these
+  /// sets contain only pinned tokens.  lse: log-sum-exp over all keys that the rows read, [rows,
+  /// heads].
   virtual void after_attention(const LayerView&, MatrixView<const float> /*lse*/) {}
 };
 
@@ -74,8 +75,8 @@ class StepRetrieval {
   virtual void begin_step(const StepView&) {}
 };
 
-/// A policy that reuses one selection: that of one layer in all upper layers (specontext-self), or
-/// one that is made before layer 0 in all layers (specontext).
+/// A policy that uses one selection in several layers.  It is computed in one layer and used in all
+/// layers after it (specontext-self), or before layer 0 and used in all layers (specontext).
 class SelectsAhead {
  public:
   virtual ~SelectsAhead() = default;

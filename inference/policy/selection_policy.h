@@ -41,8 +41,8 @@ class SelectionPolicy {
   virtual ~SelectionPolicy() = default;
   virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
   virtual SelectionTraits traits() const { return {}; }
-  /// The needs of a turn's decode steps on the device, for one layer.  known: the layer at the end
-  /// of the prompt, when `after_prefill` has been called; null before, for example for memory
+  /// The device memory that a turn's decode steps require for one layer.  known: the layer at the
+  /// end of the prompt, when `after_prefill` has been called; null before, for example for memory
   /// estimates: the result must then be an upper bound.
   virtual DeviceNeeds demand(const PromptSize& prompt, const LayerView* known) const;
   /// The pinned tokens of a set that has `tokens` tokens: in the step in which the set has this
