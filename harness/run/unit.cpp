@@ -189,7 +189,7 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
   };
   std::optional<Unit> waiting;
   for (bool more = true;;) {
-    if (more && !waiting && (source.request() || runner.empty())) {
+    if (more && !waiting && (source.request() || runner.is_due())) {
       waiting = source.next();
       more = waiting.has_value();
     }

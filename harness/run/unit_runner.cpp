@@ -42,13 +42,18 @@ void write_traffic(const Ledger& ledger, Record& r) {
 
 }  // namespace
 
+bool UnitRunner::is_due() const {
+  if (active_.empty()) return true;
+  return !decoding_.isolated && active_.size() < kMaxConcurrentUnits &&
+         steps_since_ >= steps_between_units(mean_steps_per_unit());
+}
+
 bool UnitRunner::has_room(const Unit& next) const {
   if (active_.empty()) return true;
-  if (decoding_.isolated || active_.size() >= kMaxConcurrentUnits) return false;
+  if (!is_due()) return false;
   std::int64_t tokens = estimate_context_tokens(*next.dialogue);
   for (const ActiveUnit& unit : active_) tokens += unit.tokens;
-  return tokens <= kMaxConcurrentTokens &&
-         steps_since_ >= steps_between_units(mean_steps_per_unit());
+  return tokens <= kMaxConcurrentTokens;
 }
 
 void UnitRunner::add(Unit unit) {

@@ -18,8 +18,10 @@ class UnitRunner {
   bool empty() const { return active_.empty(); }
   const std::list<ActiveUnit>& active() const { return active_; }
 
-  /// True if another unit may start.  Starts are some steps apart, so that units also end, and are
-  /// stored, one after another.
+  /// True if it is time for another unit to start.  Starts are some steps apart, so that units also
+  /// end, and are stored, one after another.
+  bool is_due() const;
+  /// True if this unit may start now.
   bool has_room(const Unit& next) const;
 
   void add(Unit unit);

@@ -355,35 +355,46 @@ TEST(Unit, EachIsDeliveredWhenItEnds) {
                by_key(world.run(units, {.max_prompt_tokens = 4000, .max_new_tokens = 8}).records));
 }
 
-// A source may answer late: running units do not wait for it.
-TEST(Unit, OthersRunWhileTheNextOneIsRequested) {
+// A source may answer late: a unit is requested while others run, and awaited when it is due.
+TEST(Unit, TheNextOneIsRequestedWhileOthersRun) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(6);
   Cells cells;
   cells.add("full");
-  const auto backend = make_cpu_backend(1);
-  Engine engine(world.model, *backend, {});
   const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 8};
-  std::size_t begun = 0, ended = 0, requests = 0, late = 0;
-  bool is_ready = false;
-  std::vector<Record> records;
-  run_units(engine, world.renderer, decoding,
-            {[&]() -> std::optional<Unit> {
-               EXPECT_TRUE(is_ready || begun == ended) << "a unit runs, and would wait";
-               late += is_ready && begun > ended ? 1 : 0;
-               if (begun == dialogues.size()) return std::nullopt;
-               return Unit{&dialogues[begun++], cells.cells};
-             },
-             [&] { return is_ready = ++requests % 4 == 0; }},
-            [&](const Unit&, UnitResult result) {
-              ++ended;
-              records.insert(records.end(), result.records.begin(), result.records.end());
-            });
-  EXPECT_EQ(ended, dialogues.size());
-  EXPECT_GT(late, 0u) << "units that arrive join those that run";
-  std::vector<Unit> units;
-  for (const Dialogue& dialogue : dialogues) units.push_back({&dialogue, cells.cells});
-  expect_equal(by_key(records), by_key(world.run(units, decoding).records));
+  struct Run {
+    std::vector<std::size_t> ended_when_begun;
+    std::vector<Record> records;
+    std::size_t requests = 0;
+  };
+  const auto run = [&](bool is_late) {
+    const auto backend = make_cpu_backend(1);
+    Engine engine(world.model, *backend, {});
+    Run out;
+    std::size_t ended = 0;
+    run_units(engine, world.renderer, decoding,
+              {[&]() -> std::optional<Unit> {
+                 const std::size_t begun = out.ended_when_begun.size();
+                 if (begun == dialogues.size()) return std::nullopt;
+                 out.ended_when_begun.push_back(ended);
+                 return Unit{&dialogues[begun], cells.cells};
+               },
+               [&] {
+                 ++out.requests;
+                 return !is_late;
+               }},
+              [&](const Unit&, UnitResult result) {
+                ++ended;
+                out.records.insert(out.records.end(), result.records.begin(), result.records.end());
+              });
+    EXPECT_EQ(ended, dialogues.size());
+    return out;
+  };
+  const Run late = run(true), early = run(false);
+  EXPECT_GT(late.requests, 2 * dialogues.size()) << "again in each step until it is due";
+  EXPECT_EQ(early.requests, dialogues.size() + 1);
+  EXPECT_LT(late.ended_when_begun[3], 3u) << "several run at the same time";
+  expect_equal(by_key(late.records), by_key(early.records));
 }
 
 // With compress_once nothing is evicted after the first prompt, even by methods that evict while
