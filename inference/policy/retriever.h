@@ -26,8 +26,8 @@ struct RetrieverPass {
   int rows = 0;                   ///< of the pass; they belong to the last entries of `tokens`
   Backend& backend;               ///< the backend of the model's first layer
   const WeightMatrix& embedding;  ///< of the model's tokens, [vocab, hidden], on this backend
-  LayerMemo& resources;  ///< of the engine: data that the retrievers of its sequences share
-  Scratch& scratch;      ///< in the backend's memory, valid until the call returns
+  LayerMemo& resources;           ///< data that the retrievers of all sequences share
+  Scratch& scratch;               ///< in the backend's memory, valid until the call returns
   /// The engine's pool of pages for keys of this size, in the backend's memory.
   std::function<std::shared_ptr<KvPool>(int head_dim)> key_pool;
 };

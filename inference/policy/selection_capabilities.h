@@ -75,8 +75,9 @@ class StepRetrieval {
   virtual void begin_step(const StepView&) {}
 };
 
-/// A policy that uses one selection in several layers.  It is computed in one layer and used in all
-/// layers after it (specontext-self), or before layer 0 and used in all layers (specontext).
+/// A policy that uses one selection in several layers.  The selection is computed in one layer and
+/// used there and in all later layers (specontext-self), or computed before layer 0 and used in all
+/// layers (specontext).
 class SelectsAhead {
  public:
   virtual ~SelectsAhead() = default;

@@ -41,13 +41,13 @@ class SelectionPolicy {
   virtual ~SelectionPolicy() = default;
   virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
   virtual SelectionTraits traits() const { return {}; }
-  /// The device memory that a turn's decode steps require for one layer.  known: the layer at the
-  /// end of the prompt, when `after_prefill` has been called; null before, for example for memory
-  /// estimates: the result must then be an upper bound.
+  /// The device memory that a turn's decode steps require for one layer.  known: once
+  /// `after_prefill` has been called, the layer at the end of the prompt; before that, null (for
+  /// example for memory estimates), and the result must be an upper bound.
   virtual DeviceNeeds demand(const PromptSize& prompt, const LayerView* known) const;
-  /// The pinned tokens of a set that has `tokens` tokens: in the step in which the set has this
-  /// size, they are on the device whether the step selects them or not.  Ascending, disjoint
-  /// ranges; the last one ends with the newest token.
+  /// The pinned tokens of a set: those that must be on the device in the step in which the set has
+  /// `tokens` tokens, whether or not the step selects them.  Ascending, disjoint ranges; the last
+  /// one ends with the newest token.
   virtual std::vector<SlotRange> pinned(int layer, int set, int tokens) const;
   /// Builds the index of a layer at the end of a turn's prefill.  Sets and statistics are those
   /// after eviction.

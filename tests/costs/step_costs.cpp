@@ -79,11 +79,11 @@ std::string table_head() {
   return "A decode step (host-side and copy costs only; kernels at 0)\n" +
          fmt::format(fmt::runtime(kColumns), "", "launches", "graphs", "nodes", "up", "bytes",
                      "down", "bytes", "within", "pageable", "waits", "us") +
-         "  kernels copies waits aimed at\n";
+         "  target: kernels copies waits\n";
 }
 
 std::string lines_of(const std::string& method, const StepCost& cost, const Target& target) {
-  return fmt::format("{}\n{}{:>9}{:>7}{:>6}\n{}\n", method, line_of("  a layer", cost.layer),
+  return fmt::format("{}\n{}{:>17}{:>7}{:>6}\n{}\n", method, line_of("  a layer", cost.layer),
                      target.kernels, target.copies, target.waits,
                      line_of("  a step of three layers", cost.step));
 }
