@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <list>
 #include <optional>
@@ -11,8 +10,8 @@
 
 #include "common/error.h"
 #include "common/thread_pool.h"
-#include "harness/experiment/shards.h"
-#include "runners/result_json.h"
+#include "runners/result_bytes.h"
+#include "runners/time_limits.h"
 #include "runners/worker_process.h"
 
 namespace turnbench {
@@ -20,8 +19,6 @@ namespace {
 
 constexpr int kPollMilliseconds = 200;
 constexpr double kPollClaimedSeconds = 0.5;
-// Seconds for 10^6 operations, until a unit has ended: 1 GFLOP/s.
-constexpr double kSlowestSpeed = 1e-3;
 constexpr int kMostFailedStarts = 3;
 constexpr std::size_t kMostCompleted = 16;  // units whose results wait to be stored
 constexpr double kMostStartSeconds = 1800;  // a device may load a large model
@@ -29,8 +26,7 @@ constexpr double kMostStartSeconds = 1800;  // a device may load a large model
 /// Results that a worker has sent.
 struct Completed {
   std::string key;
-  UnitResult result;
-  std::vector<ScoreValue> scores;
+  SentResult result;
   bool whole;
 };
 
@@ -43,7 +39,7 @@ class ModelRun {
         index_(model_index),
         state_(state),
         options_(options),
-        lengths_(lengths),
+        limits_(plan, options, lengths),
         share_(assign_workers(plan, model_index, options)),
         queue_(plan, model_index, state.claims(), WorkQueue::Parts::kUnits) {}
 
@@ -106,7 +102,7 @@ class ModelRun {
     if (completed_.empty()) return;
     const Completed unit = std::move(completed_.front());
     completed_.pop_front();
-    state_.add(unit.key, unit.result, unit.scores, unit.whole);
+    state_.add(unit.key, unit.result.unit, unit.result.scores, unit.whole);
   }
 
   /// Handles the messages of a worker, and its end.
@@ -125,18 +121,15 @@ class ModelRun {
     worker.last_message = Clock::now();
     worker.has_begun = true;
     if (message.contains("ask")) {
-      const Json unit = message.at("ask") == "unit" ? next_unit(worker) : next_probes(worker);
-      worker.channel().send(unit);
-      if (unit.contains("key")) limit_time(worker.held.at(unit.at("key").get<std::string>()));
+      worker.channel().send(message.at("ask") == "unit" ? next_unit(worker) : next_probes(worker));
     } else if (message.contains("done")) {
       const std::string key = message.at("done");
       const bool whole = message.at("whole");
-      completed_.push_back({key, result_from_json(message), scores_from_json(message), whole});
+      completed_.push_back({key, result_from_bytes(message.at("result").get_binary()), whole});
       failed_starts_ = 0;
       const auto held = worker.held.find(key);
       if (!whole || held == worker.held.end()) return;
-      const HeldUnit& unit = held->second;
-      speed_ = std::max(speed_.value_or(0), seconds_since(unit.since) / unit.cost);
+      limits_.add_ended(std::move(held->second));
       worker.held.erase(held);
       worker.alone = false;
     } else if (message.contains("idle")) {
@@ -190,29 +183,10 @@ class ModelRun {
     return {{"key", key}, {"cells", std::move(cells)}};
   }
 
-  void limit_time(HeldUnit& held) {
-    held.cost = cost_of(held);
-    held.limit_seconds = static_cast<double>(options_.least_time_limit.count()) +
-                         options_.time_tolerance * held.cost * speed_.value_or(kSlowestSpeed);
-  }
-
-  double cost_of(const HeldUnit& held) {
-    try {
-      return static_cast<double>(held.unit ? relative_cost(plan_, *held.unit, lengths_)
-                                           : relative_cost(plan_, *held.probes, lengths_));
-    } catch (const Error&) {  // a prompt that cannot be made: the unit will fail
-      return 1;
-    }
-  }
-
   /// Kills a worker that exceeds the time limit of a unit, or does not stop.
   void check_time(WorkerProcess& worker) {
-    double limit = 0;
-    for (const auto& [key, held] : worker.held) limit += held.limit_seconds;
-    for (const auto& [key, held] : worker.held) {
-      if (seconds_since(held.since) <= limit) continue;
-      worker.killed_for = fmt::format("was killed after {:.0f} s, its time limit", limit);
-    }
+    if (const std::optional<double> limit = limits_.exceeded(worker.held))
+      worker.killed_for = fmt::format("was killed after {:.0f} s, its time limit", *limit);
     const double most_silence = worker.has_begun
                                     ? static_cast<double>(options_.least_time_limit.count())
                                     : kMostStartSeconds;
@@ -287,14 +261,13 @@ class ModelRun {
   const std::size_t index_;
   RunState& state_;
   const RunOptions& options_;
-  PlannedLengths& lengths_;
+  TimeLimits limits_;
   const WorkerAssignment share_;
   WorkQueue queue_;
   SharedStop stop_;
   std::optional<Model> model_;
   std::list<WorkerProcess> workers_;
   std::deque<HeldUnit> suspects_;    // ran in a process that ended; each runs again alone
-  std::optional<double> speed_;      // the slowest so far: seconds for 10^6 operations
   std::deque<Completed> completed_;  // units whose results are not stored yet, oldest first
   int failed_starts_ = 0;            // in a row
   std::size_t own_bytes_ = 0;        // of the processes that have ended

@@ -22,7 +22,7 @@
 #include "common/process_memory.h"
 #include "common/text.h"
 #include "common/thread_pool.h"
-#include "runners/result_json.h"
+#include "runners/result_bytes.h"
 #include "runners/worker.h"
 
 namespace turnbench {
@@ -129,10 +129,8 @@ void work(const Plan& plan, std::size_t model_index, const Model* shared, const 
                           [&] { return stop.get() ? std::nullopt : requests.next_probes(); }};
   const Deliver deliver = [&](const std::string& unit, const UnitResult& result,
                               const std::vector<ScoreValue>& scores, bool whole) {
-    Json message = result_to_json(result, scores);
-    message["done"] = unit;
-    message["whole"] = whole;
-    requests.send(message);
+    requests.send(
+        {{"done", unit}, {"whole", whole}, {"result", Json::binary(to_bytes({result, scores}))}});
   };
   for (;;) {
     const auto start = Clock::now();

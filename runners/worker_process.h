@@ -36,8 +36,7 @@ struct HeldUnit {
   std::optional<Unit> unit = {};  ///< else a unit of probes
   std::optional<ProbeUnit> probes = {};
   Clock::time_point since = Clock::now();
-  double cost = 1;  ///< as `relative_cost`
-  double limit_seconds = 0;
+  std::optional<double> limit_seconds = {};  ///< once it was needed
 
   const std::string& key() const { return unit ? unit->key : probes->key; }
 };
