@@ -217,6 +217,7 @@ class Results::TurnCounter {
       cell_ = turn.cell;
       progress_ = &results_.progress_.at(cell_);
       planned_turns_ = turns_of_cell_.at(cell_);
+      truncation_ = nullptr;
     }
     if (other_cell || dialogue != dialogue_) {
       stored_ = lost_ = 0;
@@ -235,7 +236,8 @@ class Results::TurnCounter {
     }
     if (turn.prompt_tokens <= 0) return;  // the others have no prompt
     lost_ += turn.truncated_tokens;
-    results_.truncations_[cell_].add(turn.prompt_tokens, lost_);
+    if (truncation_ == nullptr) truncation_ = &results_.truncations_[cell_];
+    truncation_->add(turn.prompt_tokens, lost_);
   }
 
   const std::set<std::string>& environments() const { return environments_; }
@@ -246,6 +248,7 @@ class Results::TurnCounter {
   std::string cell_;  // of the last turn
   CellProgress* progress_ = nullptr;
   const std::vector<int>* planned_turns_ = nullptr;
+  Truncation* truncation_ = nullptr;  // of this cell, once a turn has a prompt
   std::uint32_t dialogue_ = 0;
   int stored_ = 0, lost_ = 0;  // turns and tokens of the dialogue so far
   bool has_failed_ = false;    // one of these turns

@@ -224,8 +224,7 @@ void Store::for_each_turn(const std::string& experiment, const ScoreChoice& choi
     records << cell;
     while (records.next()) {
       const std::int64_t turn = records.integer(1);
-      error = unpacked_text(records, 6);
-      StoredTurn out{cell, records.view(0), environments.of(records, 5), error};
+      StoredTurn out{cell, records.view(0), environments.of(records, 5)};
       if (turn < 0 || turn > kMaxTurns) {
         throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
                           printable(out.dialogue), kMaxTurns);
@@ -248,6 +247,9 @@ void Store::for_each_turn(const std::string& experiment, const ScoreChoice& choi
         }
         if (!score) out.status = Record::Status::kNoValue;
         if (score) out.score = score->value;
+      } else {
+        error = unpacked_text(records, 6);
+        out.error = error;
       }
       visit(out);
     }

@@ -55,7 +55,8 @@ struct ScoredTurn {
 
 /// A stored turn with its score, as `Store::for_each_turn` visits it.
 struct StoredTurn {
-  std::string_view cell, dialogue, environment, error;
+  std::string_view cell, dialogue, environment;
+  std::string_view error = {};
   int turn = 0;
   Record::Status status = Record::Status::kOk;
   double score = 0;
