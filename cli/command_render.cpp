@@ -58,8 +58,7 @@ std::vector<Origin> origins_of(const OrderedJson& messages) {
 
 /// The message that contains a piece of the text, or -1: the N of "/messages/N/content".
 int message_of_piece(const jinja::Rendering& rendered, const jinja::Piece& piece) {
-  const std::vector<std::string> steps =
-      split(rendered.origins[static_cast<std::size_t>(piece.origin)], "/");
+  const std::vector<std::string> steps = split(rendered.origins[piece.origin], "/");
   return steps.size() > 3 && steps[1] == "messages" && steps[3] != "role" ? std::stoi(steps[2])
                                                                           : -1;
 }
@@ -76,7 +75,7 @@ LabelledText labelled(const jinja::Rendering& rendered, const std::vector<Origin
   for (const jinja::Piece& piece : rendered.pieces) {
     const int message = message_of_piece(rendered, piece);
     if (message < 0) continue;
-    const Origin origin = origins[static_cast<std::size_t>(message)];
+    const Origin origin = origins[message];
     const SpanKind gap = message == before                  ? origin.kind
                          : origin.kind == SpanKind::kAnswer ? SpanKind::kCue
                                                             : SpanKind::kMarkup;
@@ -84,7 +83,7 @@ LabelledText labelled(const jinja::Rendering& rendered, const std::vector<Origin
     add_until(origin, piece.end);
     before = message;
   }
-  const int last = before < 0 ? 0 : origins[static_cast<std::size_t>(before)].turn;
+  const int last = before < 0 ? 0 : origins[before].turn;
   add_until({generation_prompt ? SpanKind::kCue : SpanKind::kMarkup, last}, rendered.text.size());
   return out;
 }

@@ -62,8 +62,7 @@ class Judging {
     for (int i = 0; i < pool.size(); ++i) clients.emplace_back(options_.chat, endpoint_);
     pool.parallel_for(tasks_.size(), [&](std::size_t i, int worker) {
       try {
-        if (stopped() || !work(clients[static_cast<std::size_t>(worker)], tasks_[i], stopped))
-          return;
+        if (stopped() || !work(clients[worker], tasks_[i], stopped)) return;
       } catch (...) {
         stop_ = true;  // so that the other workers do not wait for a retry
         throw;
@@ -163,8 +162,7 @@ class Judging {
     const Dialogue dialogue = store_.parse(store_.dialogue(item.cell->dataset_hash, item.dialogue));
     std::map<int, std::string> answers = store_.answers(item.cell->key, item.dialogue);
     if (item.cell->answers == name_of(Answers::kGold)) {
-      for (int t = 0; t < item.turn; ++t)
-        answers[t] = gold_answer_text(dialogue.turns[static_cast<std::size_t>(t)]);
+      for (int t = 0; t < item.turn; ++t) answers[t] = gold_answer_text(dialogue.turns[t]);
     }
     const Position position = parse_position(item.cell->position, store_.path());
     return judge_prompt(rubric_, with_questions_at(dialogue, position), item.turn, answers);

@@ -39,10 +39,10 @@ std::string judge_prompt(const Rubric& rubric, const Dialogue& dialogue, int tur
   };
   std::string history;
   for (int t = 0; t < turn; ++t) {
-    history += "[User]\n" + message_of(dialogue.turns[static_cast<std::size_t>(t)]) +
-               "\n[Assistant]\n" + trim(answer_of(t)) + "\n";
+    history +=
+        "[User]\n" + message_of(dialogue.turns[t]) + "\n[Assistant]\n" + trim(answer_of(t)) + "\n";
   }
-  const Turn& judged = dialogue.turns[static_cast<std::size_t>(turn)];
+  const Turn& judged = dialogue.turns[turn];
   const std::string message = message_of(judged), answer = answer_of(turn),
                     context = trim(contexts_of(judged, 0, judged.contexts.size())),
                     reference = join(judged.references, "\n");

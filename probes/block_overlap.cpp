@@ -30,8 +30,7 @@ class BlockOverlap : public PromptProbe {
     const auto border = [&](std::int64_t block) {
       return answer.begin + static_cast<std::int32_t>(block * answer.size() / blocks_);
     };
-    for (std::int64_t b = 0; b < blocks_; ++b)
-      scores_[static_cast<std::size_t>(b)].add(layer, {border(b), border(b + 1)});
+    for (std::int64_t b = 0; b < blocks_; ++b) scores_[b].add(layer, {border(b), border(b + 1)});
   }
 
  protected:
@@ -40,8 +39,7 @@ class BlockOverlap : public PromptProbe {
     Mean mean;
     for (int b = std::max(first_, 0); b + distance_ < blocks_; ++b) {
       const ProbeResult pair =
-          top_token_overlap(scores_[static_cast<std::size_t>(b)],
-                            scores_[static_cast<std::size_t>(b + distance_)], budget_, tokens_);
+          top_token_overlap(scores_[b], scores_[b + distance_], budget_, tokens_);
       if (!pair.missing.empty()) return pair;
       mean.add(pair.value);
       if (first_ >= 0) break;

@@ -14,7 +14,7 @@ class Coverage : public PromptProbe {
     heads_.for_each(layer.view(), [&](std::size_t head) {
       const std::vector<double>& curve = layer.coverage()[head];
       const int count = line_count(eta_, curve.size() - 1);
-      if (count > 0) values_.push_back(curve[static_cast<std::size_t>(count)]);
+      if (count > 0) values_.push_back(curve[count]);
     });
   }
 

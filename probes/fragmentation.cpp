@@ -16,7 +16,7 @@ class Fragmentation : public PromptProbe {
     blocks_ = fragmented_ = 0;
     for (int begin = 0; begin < n; begin += block_) {
       const int last = std::min(begin + block_, n) - 1;
-      fragmented_ += of[static_cast<std::size_t>(begin)] != of[static_cast<std::size_t>(last)];
+      fragmented_ += of[begin] != of[last];
       ++blocks_;
     }
   }

@@ -37,7 +37,7 @@ class Redundancy : public PromptProbe {
  private:
   static double mass(const std::vector<float>& scores, const std::vector<std::int32_t>& tokens) {
     double sum = 0;
-    for (std::int32_t j : tokens) sum += static_cast<double>(scores[static_cast<std::size_t>(j)]);
+    for (std::int32_t j : tokens) sum += static_cast<double>(scores[j]);
     return sum;
   }
 

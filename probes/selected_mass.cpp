@@ -15,8 +15,8 @@ double mass_on(const LayerView& view, const Selection& selection) {
   double sum = 0;
   for (int h = 0; h < view.shape.heads; ++h) {
     const std::span<const float> of_head = attention.head(h, cache_of_head(view, h).size());
-    for (std::int32_t j : selection.slots[static_cast<std::size_t>(h * lists / view.shape.heads)])
-      sum += static_cast<double>(of_head[static_cast<std::size_t>(j)]);
+    for (std::int32_t j : selection.slots[h * lists / view.shape.heads])
+      sum += static_cast<double>(of_head[j]);
   }
   return sum / view.shape.heads;
 }

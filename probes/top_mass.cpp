@@ -23,10 +23,9 @@ class TopMass : public PromptProbe {
     stats.for_each_head([&](int h) {
       stats.for_each_row(h, row, 1, [&](std::int32_t, std::span<const float> scores) {
         double top = 0, all = 0;
-        for (std::int32_t j : top_k(scores, count))
-          top += static_cast<double>(scores[static_cast<std::size_t>(j)]);
+        for (std::int32_t j : top_k(scores, count)) top += static_cast<double>(scores[j]);
         for (float score : scores) all += static_cast<double>(score);
-        shares[static_cast<std::size_t>(h)] = top / all;
+        shares[h] = top / all;
       });
     });
     heads_.for_each(layer.view(), [&](std::size_t head) { values_.push_back(shares[head]); });

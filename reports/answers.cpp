@@ -197,7 +197,7 @@ void for_each_answered_turn(const Store& store, const AnswersRequest& request,
       const Dialogue dialogue = store.parse(store.dialogue(hash, id));
       for (const Group& group : groups.at(dataset)) {
         for (int t = 0; t < turns; ++t) {
-          const Turn& turn = dialogue.turns[static_cast<std::size_t>(t)];
+          const Turn& turn = dialogue.turns[t];
           AnsweredTurn out{*group.front(), id, turn.question, t, turn.references, {}};
           bool asked = false;
           for (const Cell* cell : group) {

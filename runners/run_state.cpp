@@ -71,7 +71,7 @@ std::vector<ScoreValue> score_records(const Plan& plan, const Unit& unit,
   std::vector<ScoreValue> out;
   for (Record& r : records) {
     if (r.status != Record::Status::kOk) continue;
-    const Turn& turn = unit.dialogue->turns[static_cast<std::size_t>(r.turn)];
+    const Turn& turn = unit.dialogue->turns[r.turn];
     try {
       if (const std::optional<double> score = score_answer(scorer, turn, r.answer))
         out.push_back({r.cell, r.dialogue, r.turn, dataset.metric, dataset.postprocess, *score});

@@ -23,7 +23,7 @@ struct Observed : LayerObserver {
 
   void selection(const LayerView& view, const Selection& selection) override {
     tokens.resize(static_cast<std::size_t>(view.shape.layers));
-    double& sum = tokens[static_cast<std::size_t>(view.layer)];
+    double& sum = tokens[view.layer];
     const std::size_t sets = view.sets.size(), lists = selection.slots.size();
     for (std::size_t s = 0; s < sets; ++s) {
       std::vector<std::int32_t> read;

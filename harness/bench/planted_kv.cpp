@@ -73,8 +73,7 @@ void PlantedKv::plant(Head head, std::int32_t first, MatrixView<float> rows) {
     Random random = Random::from({3, u(layer), u(set), u(position)});
     float *key = rows.row(r), *value = key + dim;
     for (int d = 0; d < dim; ++d) {
-      key[d] = static_cast<float>(strength * directions[number][static_cast<std::size_t>(d)] +
-                                  noise * normal(random));
+      key[d] = static_cast<float>(strength * directions[number][d] + noise * normal(random));
       value[d] = static_cast<float>(normal(random));
     }
   }
@@ -98,9 +97,8 @@ void PlantedKv::queries(int layer, std::int32_t first, MatrixView<float> rows) {
             Random::from({4, u(head.layer), u(owner), u(i),
                           u((position + i * kStepsOfTopic / kLookedFor) / kStepsOfTopic)});
         const int number = i == kLookedFor ? kTopics : static_cast<int>(random.below(kTopics));
-        const std::vector<float>& direction = topics(head)[static_cast<std::size_t>(number)];
-        for (int d = 0; d < dim; ++d)
-          q[d] += static_cast<float>(length * direction[static_cast<std::size_t>(d)]);
+        const std::vector<float>& direction = topics(head)[number];
+        for (int d = 0; d < dim; ++d) q[d] += static_cast<float>(length * direction[d]);
       }
     }
   }

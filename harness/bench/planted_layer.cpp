@@ -116,7 +116,7 @@ void PlantedLayer::run(PrefillPolicy* policy) {
 }
 
 void PlantedLayer::keys_and_values(int, int set, std::int32_t first, MatrixView<float> rows) {
-  const KvHeadCache& from = sets_[static_cast<std::size_t>(set)];
+  const KvHeadCache& from = sets_[set];
   std::int64_t column = 0;
   for (const KvRow row : {KvRow::kKey, KvRow::kValue}) {
     const std::vector<float> all =

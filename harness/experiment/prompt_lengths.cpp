@@ -28,7 +28,7 @@ const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialo
     prompt += std::ssize(turn.tokens);
     out.prompts.push_back(prompt);
     out.questions.push_back(tokens_from_question(turn));
-    out.answers.push_back(answer_limit(decoding, dialogue.turns[static_cast<std::size_t>(t)]));
+    out.answers.push_back(answer_limit(decoding, dialogue.turns[t]));
   }
   return known_.emplace(std::pair(model, &dialogue), std::move(out)).first->second;
 }

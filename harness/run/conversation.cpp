@@ -81,11 +81,8 @@ void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& de
 const std::vector<int>& Conversation::gold_answer(const PromptRenderer& renderer, int turn) {
   auto found = rendered->gold_answers.find(turn);
   if (found == rendered->gold_answers.end()) {
-    found =
-        rendered->gold_answers
-            .emplace(turn,
-                     renderer.gold_answer_tokens(dialogue->turns[static_cast<std::size_t>(turn)]))
-            .first;
+    found = rendered->gold_answers.emplace(turn, renderer.gold_answer_tokens(dialogue->turns[turn]))
+                .first;
   }
   return found->second;
 }

@@ -13,7 +13,7 @@ constexpr std::size_t kForcedBatch = 64;  // sequences that decode in one forwar
 
 /// The logarithm of the softmax denominator.
 double log_sum_exp(std::span<const float> logits) {
-  const double top = static_cast<double>(logits[static_cast<std::size_t>(argmax(logits))]);
+  const double top = static_cast<double>(logits[argmax(logits)]);
   double sum = 0;
   for (float x : logits) sum += std::exp(static_cast<double>(x) - top);
   if (std::isnan(sum))

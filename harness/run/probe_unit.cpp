@@ -142,13 +142,12 @@ class ProbeRun {
     if (conversation.prompt.tokens.size() < 2)
       throw input_error("found a prompt of {} tokens, expected at least 2",
                         conversation.prompt.tokens.size());
-    const DialogueView view{
-        conversation.prompt.tokens,
-        conversation.prompt.spans,
-        turn,
-        0,
-        [this](int token) { return renderer_.token_text(token); },
-        answer_limit(decoding_, conversation.dialogue->turns[static_cast<std::size_t>(turn)])};
+    const DialogueView view{conversation.prompt.tokens,
+                            conversation.prompt.spans,
+                            turn,
+                            0,
+                            [this](int token) { return renderer_.token_text(token); },
+                            answer_limit(decoding_, conversation.dialogue->turns[turn])};
     for (const auto& probe : probes_) probe->begin(view);
     if (attends || goes_on) {
       bool in_answer = false;

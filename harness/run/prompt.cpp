@@ -78,7 +78,7 @@ void truncate_contexts(RenderedTurn& turn, int excess) {
         ++seen;
         if (dropped) continue;
       }
-      tokens.push_back(turn.tokens[static_cast<std::size_t>(i)]);
+      tokens.push_back(turn.tokens[i]);
     }
     const auto end = static_cast<std::int32_t>(tokens.size());
     if (end > begin) spans.push_back({s.kind, s.turn, begin, end});
@@ -130,7 +130,7 @@ LabelledText PromptRenderer::text(const Turn& turn, int index) const {
 }
 
 RenderedTurn PromptRenderer::render(const Dialogue& dialogue, int turn, int max_tokens) const {
-  const Turn& t = dialogue.turns[static_cast<std::size_t>(turn)];
+  const Turn& t = dialogue.turns[turn];
   if (t.layout != Layout::kPieces && max_tokens > 0) return render_verbatim(t, turn, max_tokens);
   RenderedTurn out{text(t, turn).encode(tokenizer_, is_plain(t))};
   const int excess = static_cast<int>(out.tokens.size()) - max_tokens;

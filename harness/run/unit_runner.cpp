@@ -160,7 +160,7 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
             turn,
             policy_seed(decoding_, *b.dialogue),
             [this](int token) { return renderer_.token_text(token); },
-            answer_limit(decoding_, b.dialogue->turns[static_cast<std::size_t>(turn)])};
+            answer_limit(decoding_, b.dialogue->turns[turn])};
   if (b.evicts_before_question()) find_question(b);
   if (b.skips()) {
     b.finished = true;
@@ -320,7 +320,7 @@ void UnitRunner::copy_answers(ActiveUnit& unit) {
 }
 
 std::vector<int> UnitRunner::given_answer(const ActiveUnit& unit, const Branch& b) const {
-  const Turn& turn = b.dialogue->turns[static_cast<std::size_t>(unit.turn)];
+  const Turn& turn = b.dialogue->turns[unit.turn];
   if (decoding_.fidelity == Along::kGold) {
     // Without a reference the answer is empty, without the template's markup.
     return gold_answer_text(turn).empty() ? std::vector<int>() : renderer_.gold_answer_tokens(turn);
@@ -399,9 +399,7 @@ void UnitRunner::write_isolated(Branch& b) const {
     r.timings.push_back({"tt2t", b.prefill_seconds + step_seconds_.front()});
     std::vector<double> sorted = step_seconds_;
     std::sort(sorted.begin(), sorted.end());
-    const auto at = [&](double share) {
-      return sorted[static_cast<std::size_t>(std::lround(share * (steps - 1)))];
-    };
+    const auto at = [&](double share) { return sorted[std::lround(share * (steps - 1))]; };
     const double all = std::accumulate(sorted.begin(), sorted.end(), 0.0);
     r.timings.push_back({"step", at(0.5)});
     r.timings.push_back({"step_p95", at(0.95)});

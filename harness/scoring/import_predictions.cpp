@@ -304,7 +304,7 @@ ImportedPredictions read_predictions(const ImportRequest& request, const ImportT
       out.experiment.cells.push_back(cell);
     }
     const Dialogue& dialogue = target.dialogues[p.dialogue];
-    const Turn& turn = dialogue.turns[static_cast<std::size_t>(p.turn)];
+    const Turn& turn = dialogue.turns[p.turn];
     Record& record = out.records.emplace_back();
     record.cell = keys[p.position];
     record.dialogue = dialogue.id;

@@ -50,7 +50,7 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
           if (found == by_key.end()) continue;
           CellScores& scores = out[found->second];
           const Scorer& scorer = scorers[found->second];
-          const Turn& turn = dialogue.turns[static_cast<std::size_t>(answer.turn)];
+          const Turn& turn = dialogue.turns[answer.turn];
           try {
             const std::optional<double> value = score_answer(scorer, turn, answer.text);
             ScoreValue score{answer.cell,   stored.id,          answer.turn,

@@ -40,8 +40,7 @@ std::vector<StoredShard::Unit> parse_units(const std::string& text, const std::s
   std::vector<StoredShard::Unit> out;
   for (const JsonView& unit : view.at("units").items()) {
     const std::int64_t index = unit.at("cells").as_integer(0, std::ssize(cells) - 1);
-    out.push_back({unit.at("key").as_string(), cells[static_cast<std::size_t>(index)],
-                   unit.at("dialogues").as_strings()});
+    out.push_back({unit.at("key").as_string(), cells[index], unit.at("dialogues").as_strings()});
   }
   return out;
 }

@@ -126,8 +126,7 @@ bool pattern_keys(const HeadPattern& p, const PatternPass& pass, std::int32_t bl
     }
     case HeadPattern::Kind::kBlocks: {
       const BlockGrid grid(p.block_size, pass.first_position);
-      for (std::int32_t b :
-           p.blocks[static_cast<std::size_t>(block * kPatternBlock / p.block_rows)])
+      for (std::int32_t b : p.blocks[block * kPatternBlock / p.block_rows])
         add_range(grid.begin(b), std::min(grid.end(b), end), out);
       return false;
     }
@@ -147,7 +146,7 @@ PatternMask::PatternMask(const HeadPattern& p, const PatternPass& pass, std::int
   const auto mark = [end](const std::vector<std::int32_t>& lines, std::vector<char>& out) {
     out.assign(static_cast<std::size_t>(end), 0);
     for (std::int32_t line : lines) {
-      if (line < end) out[static_cast<std::size_t>(line)] = 1;
+      if (line < end) out[line] = 1;
     }
   };
   mark(p.columns, columns_);
@@ -163,8 +162,7 @@ bool PatternMask::contains_all(std::int32_t lowest, std::int32_t highest) const 
 bool PatternMask::contains(std::int32_t row, std::int32_t key) const {
   if (key > row) return false;
   if (line_exact_) {
-    return columns_[static_cast<std::size_t>(key)] != 0 ||
-           offsets_[static_cast<std::size_t>(row - key)] != 0;
+    return columns_[key] != 0 || offsets_[row - key] != 0;
   }
   return pattern_.kind != HeadPattern::Kind::kBand || row - key < pattern_.local ||
          key < pattern_.sinks || row >= first_dense_row_;

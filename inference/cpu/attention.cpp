@@ -123,7 +123,7 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
     if (begin > 0) state.clear();
     for (int t = begin; t < std::min(begin + kSegmentTiles, tiles); ++t) {
       const int at = (t - from_set) * kTile;
-      const Tile tile = t < from_set ? shared_tile(keys, packed, whole[static_cast<std::size_t>(t)])
+      const Tile tile = t < from_set ? shared_tile(keys, packed, whole[t])
                                      : pack_tile(keys, slots.data() + at, 0,
                                                  std::min(kTile, gathered - at), kt, v, positions);
       const std::int32_t lowest = tile.positions[0], highest = tile.positions[tile.count - 1];
@@ -176,7 +176,7 @@ void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jo
         pool.parallel_for(blocks.size(), [&](std::size_t task, int worker) {
           const Task& t = blocks[task];
           const AttentionJob& job = jobs[chosen[begin + t.job]];
-          float* memory = workspace.worker[static_cast<std::size_t>(worker)].get(scratch);
+          float* memory = workspace.worker[worker].get(scratch);
           if (job.patterns == nullptr) {
             HWY_DYNAMIC_DISPATCH(dense_block)
             (job, scale, packed[t.job], t.block * kStripRows, memory);

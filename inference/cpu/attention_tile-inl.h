@@ -112,7 +112,7 @@ Tile pack_tile_typed(const KvHeadCache& set, const std::int32_t* slots, int firs
   for (int j = 0; j < kTile; ++j) {
     const int slot =
         slots == nullptr ? first + std::min(j, count - 1) : slots[std::min(j, count - 1)];
-    const std::byte* page = pages[static_cast<std::size_t>(slot / kTile)]->data;
+    const std::byte* page = pages[slot / kTile]->data;
     const std::size_t row = static_cast<std::size_t>(slot % kTile) * layout.row_bytes();
     keys[j] = reinterpret_cast<const T*>(page + row);
     values[j] = reinterpret_cast<const T*>(page + layout.value_offset() + row);
@@ -150,10 +150,9 @@ inline Tile shared_tile(const KvHeadCache& set, const PackedSet& packed, int t) 
   const std::int64_t i = std::int64_t{t} * kTile;
   const int count = std::min(kTile, set.size() - t * kTile), width = padded(layout.head_dim);
   const bool in_page = layout.dtype == DType::kF32 && layout.head_dim % 16 == 0;
-  const float* v = in_page
-                       ? reinterpret_cast<const float*>(
-                             set.pages()[static_cast<std::size_t>(t)]->data + layout.value_offset())
-                       : packed.v + i * width;
+  const float* v =
+      in_page ? reinterpret_cast<const float*>(set.pages()[t]->data + layout.value_offset())
+              : packed.v + i * width;
   return {packed.kt + i * layout.head_dim, {v, count, width}, packed.positions + i, count};
 }
 

@@ -252,7 +252,7 @@ void sum_columns(const ColumnJob& job, float scale, int begin, int end, float* s
     for (int h = 0; h < heads; ++h) {
       const MatrixView<const float> lse = job.lse.rows_at(first, rows).columns_at(h, 1);
       for (int t = 0; t < tiles; ++t) {
-        const Tile& tile = packed[static_cast<std::size_t>(t)];
+        const Tile& tile = packed[t];
         if (sees_nothing(job, first, rows, tile)) continue;
         tile_scores(job, first, h, tile, {s, rows, kTile});
         add_rows(scale, s, lse, sums.row(h) + t * kTile);
@@ -301,8 +301,7 @@ void add_noisy_sums(ThreadPool& pool, float scale, std::span<const ColumnJob* co
         pool.parallel_for(tasks.size(), [&](std::size_t i, int worker) {
           const auto [job, head] = tasks[i];
           HWY_DYNAMIC_DISPATCH(sum_noisy_columns)
-          (*jobs[begin + job], scale, packed[job], head,
-           workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
+          (*jobs[begin + job], scale, packed[job], head, workspace.worker[worker].get(scratch));
         });
       });
 }
@@ -331,8 +330,7 @@ void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> j
   }
   pool.parallel_for(tasks.size(), [&](std::size_t t, int worker) {
     HWY_DYNAMIC_DISPATCH(sum_columns)
-    (*tasks[t].job, scale, tasks[t].begin, tasks[t].end,
-     workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
+    (*tasks[t].job, scale, tasks[t].begin, tasks[t].end, workspace.worker[worker].get(scratch));
   });
   add_noisy_sums(pool, scale, noisy, workspace);
 }

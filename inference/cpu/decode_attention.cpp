@@ -28,7 +28,7 @@ inline bool sees_all(const AttentionJob& job) {
   const int count = slots_of(job);
   if (count == 0) return true;
   const auto position = [&](int i) {
-    return job.keys->position(job.slots == nullptr ? i : (*job.slots)[static_cast<std::size_t>(i)]);
+    return job.keys->position(job.slots == nullptr ? i : (*job.slots)[i]);
   };
   return position(count - 1) <= job.positions[0] &&
          (job.sliding_window == 0 || position(0) > job.positions[0] - job.sliding_window);
@@ -53,7 +53,7 @@ struct TileRows {
     count = std::clamp(slots_of(job) - first, 0, kTile);
     if (count == 0) return;
     if (job.slots == nullptr) {
-      const std::byte* page = pages[static_cast<std::size_t>(first / kTile)];
+      const std::byte* page = pages[first / kTile];
       const T* key = reinterpret_cast<const T*>(page);
       const T* value = reinterpret_cast<const T*>(page + layout.value_offset());
       for (int j = 0; j < count; ++j) {
@@ -65,7 +65,7 @@ struct TileRows {
       const std::int32_t* slots = job.slots->data() + first;
       const std::size_t key_offset = job.pre_rope ? layout.pre_rope_key_offset() : 0;
       for (int j = 0; j < count; ++j) {
-        const std::byte* page = pages[static_cast<std::size_t>(slots[j] / kTile)];
+        const std::byte* page = pages[slots[j] / kTile];
         const int row = slots[j] % kTile;
         keys[j] = reinterpret_cast<const T*>(page + key_offset) + row * width;
         values[j] = reinterpret_cast<const T*>(page + layout.value_offset()) + row * width;
@@ -273,9 +273,7 @@ void attend_single_rows(ThreadPool& pool, float scale, std::span<const Attention
     states.push_back(
         SoftmaxState::in(memory + state_at[t], job.heads(), padded(job.keys->layout().head_dim)));
   }
-  const auto scratch_of = [&](int worker) {
-    return workspace.worker[static_cast<std::size_t>(worker)].get(scratch);
-  };
+  const auto scratch_of = [&](int worker) { return workspace.worker[worker].get(scratch); };
   const auto team = static_cast<std::size_t>(pool.size());
   pool.parallel_for(tasks.size(), [&](std::size_t t, int worker) {
     const bool more = t + team < tasks.size();  // this worker's next task if all are equally fast

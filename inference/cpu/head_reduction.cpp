@@ -281,7 +281,7 @@ void reduce_heads(ThreadPool& pool, std::span<const ReduceHeadsJob> jobs,
         jobs, [](const ReduceHeadsJob& job) { return HWY_DYNAMIC_DISPATCH(softmax_floats)(job); });
     pool.parallel_for(jobs.size(), [&](std::size_t i, int worker) {
       HWY_DYNAMIC_DISPATCH(reduce_job)
-      (jobs[i], workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
+      (jobs[i], workspace.worker[worker].get(scratch));
     });
     return;
   }

@@ -30,12 +30,8 @@ struct KeyTile {
     for (int j = 0; j < kTile; ++j) {
       const std::int64_t column = at + std::min(j, count - 1);
       const std::int64_t slot =
-          job.slots.empty()
-              ? column
-              : std::max<std::int64_t>(job.slots[static_cast<std::size_t>(column)], 0);
-      rows[static_cast<std::size_t>(j)] =
-          reinterpret_cast<const T*>(pages[static_cast<std::size_t>(slot / kPageTokens)]) +
-          slot % kPageTokens * width;
+          job.slots.empty() ? column : std::max<std::int64_t>(job.slots[column], 0);
+      rows[j] = reinterpret_cast<const T*>(pages[slot / kPageTokens]) + slot % kPageTokens * width;
     }
   }
 };
@@ -44,8 +40,7 @@ struct KeyTile {
 template <typename T>
 RowsAhead<T> page_ahead(const KeyScoreJob& job, std::int64_t at, std::int64_t end) {
   if (!job.slots.empty() || at >= end) return {};
-  const T* first =
-      reinterpret_cast<const T*>(job.set->page_data()[static_cast<std::size_t>(at / kPageTokens)]);
+  const T* first = reinterpret_cast<const T*>(job.set->page_data()[at / kPageTokens]);
   return {first, first + std::min<std::int64_t>(kPageTokens, end - at) * job.q.columns};
 }
 
@@ -68,7 +63,7 @@ void score_key_piece_typed(const KeyScoreJob& job, float scale, const Piece& pie
     for (std::int64_t h = 0; h < heads; ++h) std::copy_n(s.row(h), tile.count, job.out.row(h) + at);
   }
   for (std::int64_t j = piece.first; !job.slots.empty() && j < end; ++j) {
-    if (job.slots[static_cast<std::size_t>(j)] >= 0) continue;
+    if (job.slots[j] >= 0) continue;
     for (std::int64_t h = 0; h < heads; ++h) job.out(h, j) = kMasked;
   }
 }

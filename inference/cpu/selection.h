@@ -86,7 +86,7 @@ template <typename Body>
 void for_each_piece(ThreadPool& pool, std::span<const Piece> pieces, std::int64_t floats,
                     AttentionWorkspace& workspace, const Body& body) {
   pool.parallel_for(pieces.size(), [&](std::size_t t, int worker) {
-    body(pieces[t], workspace.worker[static_cast<std::size_t>(worker)].get(floats));
+    body(pieces[t], workspace.worker[worker].get(floats));
   });
 }
 

@@ -178,7 +178,7 @@ void top_k(ThreadPool& pool, std::span<const TopKJob> jobs, AttentionWorkspace& 
   const auto select = [&](std::span<const float> scores, std::int64_t k,
                           std::vector<std::int32_t>& out, int worker) {
     out.resize(k);
-    float* memory = workspace.worker[static_cast<std::size_t>(worker)].get(3 * scores.size() + 64);
+    float* memory = workspace.worker[worker].get(3 * scores.size() + 64);
     return HWY_DYNAMIC_DISPATCH(select_greatest)(scores.data(), std::ssize(scores), k, out.data(),
                                                  memory);
   };

@@ -165,7 +165,7 @@ std::vector<RowsTask> tasks_of(std::span<const View> views, int rows, const Want
     return a.end - a.begin > b.end - b.begin;
   });
   for (RowsTask task : blocks) {
-    const AttentionJob& job = *views[static_cast<std::size_t>(task.job)].job;
+    const AttentionJob& job = *views[task.job].job;
     for (task.head = 0; task.head < job.heads(); ++task.head) {
       if (wanted(job, task.head)) tasks.push_back(task);
     }

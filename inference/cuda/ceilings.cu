@@ -63,7 +63,7 @@ double median_seconds(Context& context, const Work& work) {
     work();
     end.record(context.stream());
     context.synchronize();
-    if (run >= 0) seconds[static_cast<std::size_t>(run)] = start.seconds_until(end);
+    if (run >= 0) seconds[run] = start.seconds_until(end);
   }
   std::nth_element(seconds.begin(), seconds.begin() + kRuns / 2, seconds.end());
   return seconds[kRuns / 2];

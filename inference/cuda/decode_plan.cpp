@@ -27,7 +27,7 @@ Range visible(const AttentionJob& job) {
   const KvHeadCache& keys = *job.keys;
   const int all = job.slots == nullptr ? keys.size() : static_cast<int>(job.slots->size());
   const auto position = [&](int i) {
-    return keys.position(job.slots == nullptr ? i : (*job.slots)[static_cast<std::size_t>(i)]);
+    return keys.position(job.slots == nullptr ? i : (*job.slots)[i]);
   };
   // The first slot or entry with a position of at least `wanted`, usually the first or the end.
   const auto lower_bound = [&](std::int64_t wanted) {

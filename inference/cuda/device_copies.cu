@@ -119,9 +119,9 @@ void append(Context& context, std::span<const AppendJob> jobs) {
     for (int row = 0, rows = 0; row < job.rows(); row += rows) {
       const int slot = job.first + row;
       rows = std::min(job.rows() - row, kPageTokens - slot % kPageTokens);
-      pages.push_back({job.set->pages()[static_cast<std::size_t>(slot / kPageTokens)]->data,
-                       job.set->layout(), slot % kPageTokens, rows, job.k.rows_at(row, rows),
-                       job.v.rows_at(row, rows), job.pre_rope_k.rows_at(row, rows), at});
+      pages.push_back({job.set->pages()[slot / kPageTokens]->data, job.set->layout(),
+                       slot % kPageTokens, rows, job.k.rows_at(row, rows), job.v.rows_at(row, rows),
+                       job.pre_rope_k.rows_at(row, rows), at});
       at += rows;
     }
   }

@@ -183,8 +183,7 @@ void LayerAttention::attend_block(const LayerView& block, std::span<const KvHead
                                   const ForwardBatch& batch) {
   Stage& stage = core_.stage_of(block.layer);
   const std::int32_t last = block.first_position + block.rows - 1;
-  const int limit = max_distance,
-            window = core_.model.config().sliding_window[static_cast<std::size_t>(block.layer)];
+  const int limit = max_distance, window = core_.model.config().sliding_window[block.layer];
   const bool all = lists.empty();
   const auto count = all ? std::ssize(sets) : std::ssize(lists), heads = core_.shape.heads / count;
   std::vector<Gathering> gathered;
@@ -193,7 +192,7 @@ void LayerAttention::attend_block(const LayerView& block, std::span<const KvHead
   std::vector<AttentionJob> jobs;
   std::vector<MergeJob> merges;
   for (std::int64_t j = 0; j < count; ++j) {
-    const KvHeadCache& set = sets[static_cast<std::size_t>(j * std::ssize(sets) / count)];
+    const KvHeadCache& set = sets[j * std::ssize(sets) / count];
     const auto own = [&](MatrixView<float> rows, std::int64_t first, std::int64_t of_head) {
       return rows.rows_at(first, block.rows).columns_at(j * heads * of_head, heads * of_head);
     };
@@ -215,7 +214,7 @@ void LayerAttention::attend_block(const LayerView& block, std::span<const KvHead
       add_job(set, own(stage.q.view, row, core_.shape.head_dim), out, lse).sliding_window = window;
       continue;
     }
-    const std::span<const std::int32_t> list = lists[static_cast<std::size_t>(j)];
+    const std::span<const std::int32_t> list = lists[j];
     // Tokens near to some row, and tokens far from some row.
     const auto below = [&](std::int32_t position) {
       return static_cast<std::size_t>(std::lower_bound(list.begin(), list.end(), position) -

@@ -91,7 +91,7 @@ void EngineCore::add_tools(LayerView& view, MatrixView<const float> queries) {
   view.backend = &stage_of(view.layer).backend;
   view.queries = queries;
   view.scale = scale;
-  view.sliding_window = model.config().sliding_window[static_cast<std::size_t>(view.layer)];
+  view.sliding_window = model.config().sliding_window[view.layer];
   view.background = &background;
   view.scratch = &stage_of(view.layer).selection_scratch;
 }

@@ -88,7 +88,7 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
     QueryTail& tail = sequence.at(l).tail;
     for (std::int32_t r = 0; r < rows; ++r) tail.push(queries.data() + r * width, n - rows + r);
     AttentionStats stats(stage.backend, core_.shape, core_.scale,
-                         core_.model.config().sliding_window[static_cast<std::size_t>(l)], cached,
+                         core_.model.config().sliding_window[l], cached,
                          {stage.q.view, positions.data()}, &tail, &sequence.at(l).columns, seed);
     LayerView filled{l, core_.shape, cached, stats, view, n - rows, rows, n, 0};
     core_.add_tools(filled, stage.q.view);

@@ -220,8 +220,7 @@ void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBa
       const std::span<const KvHeadCache> sets =
           decoded_sets(core_.stage_of(l), s, l, s.sets(l), decoded);
       AttentionStats stats(stage.backend, core_.shape, core_.scale,
-                           core_.model.config().sliding_window[static_cast<std::size_t>(l)], sets,
-                           {}, &state.tail);
+                           core_.model.config().sliding_window[l], sets, {}, &state.tail);
       LayerView view{l,     core_.shape,        sets,
                      stats, batch.dialogues[i], batch.positions[row],
                      1,     s.prompt_tokens,    s.generated};
@@ -232,7 +231,7 @@ void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBa
       PolicyCheck{s.policies.method, l, core_.shape.heads}.selection(ahead->selection, sets);
       s.counters.policy_seconds += seconds_since(start);
       ahead->readable = fetch(s, view, ahead->selection);
-      batch.ahead[i][static_cast<std::size_t>(l)] = std::move(ahead);
+      batch.ahead[i][l] = std::move(ahead);
     }
   }
 }

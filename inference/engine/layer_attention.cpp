@@ -102,7 +102,7 @@ void LayerAttention::begin_pass(std::size_t i, const Pass& pass, const ForwardBa
   const std::uint64_t noise_seed =
       Random::from({dialogue.seed, static_cast<std::uint64_t>(layer)}).next();
   out.stats.emplace_back(stage.backend, core_.shape, core_.scale,
-                         core_.model.config().sliding_window[static_cast<std::size_t>(layer)], sets,
+                         core_.model.config().sliding_window[layer], sets,
                          QueryRows{stage.q.view.rows_at(row, rows), batch.positions.data() + row},
                          &state.tail, decodes ? nullptr : &state.columns, noise_seed);
   const int prompt_tokens = decodes ? s.prompt_tokens : static_cast<int>(s.tokens.size());
@@ -222,7 +222,7 @@ std::vector<AttentionJob> LayerAttention::attention_jobs(int layer, std::span<co
       job.positions = batch.positions.data() + row;
       job.out = own(stage.attended.view, core_.shape.head_dim);
       job.lse = own(stage.lse.view, 1);
-      job.sliding_window = core_.model.config().sliding_window[static_cast<std::size_t>(layer)];
+      job.sliding_window = core_.model.config().sliding_window[layer];
       if (!joined.empty()) {
         job.slots = &joined[j].slots;
         job.slot_heads = &joined[j].heads;

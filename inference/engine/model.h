@@ -54,7 +54,7 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const Stages& stages() const { return stages_; }
-  const LayerWeights& layer(int l) const { return layers_[static_cast<std::size_t>(l)]; }
+  const LayerWeights& layer(int l) const { return layers_[l]; }
   const WeightVector& final_norm() const { return final_norm_; }
   const WeightMatrix& lm_head() const { return *lm_head_; }
   /// Token embeddings, [vocab, hidden].  The same matrix as lm_head if they are tied and in the

@@ -60,7 +60,7 @@ int Sampler::sample(std::span<const float> logits) {
   }
   const int best = index_of(logits, found.max);
   if (temperature_ == 0) return best;
-  const double top = logits[static_cast<std::size_t>(best)];
+  const double top = logits[best];
   std::vector<double> weights;
   double total = 0;
   for (float x : logits) {

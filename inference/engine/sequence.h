@@ -59,8 +59,8 @@ class Sequence {
   /// The cached tokens of a layer, one set for each KV head or for each query head.
   std::vector<KvHeadCache>& sets(int layer) { return at(layer).kv.sets(); }
   const std::vector<KvHeadCache>& sets(int layer) const { return at(layer).kv.sets(); }
-  LayerState& at(int layer) { return layers[static_cast<std::size_t>(layer)]; }
-  const LayerState& at(int layer) const { return layers[static_cast<std::size_t>(layer)]; }
+  LayerState& at(int layer) { return layers[layer]; }
+  const LayerState& at(int layer) const { return layers[layer]; }
 
   /// Whether any layer is offloaded (LayerKv::is_offloaded).
   bool is_offloaded() const {

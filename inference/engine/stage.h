@@ -130,9 +130,7 @@ struct ForwardBatch {
   /// they run.
   std::vector<std::vector<std::shared_ptr<const Ahead>>> ahead;
   const Ahead* ahead_of(std::size_t pass, int layer) const {
-    return pass < ahead.size() && !ahead[pass].empty()
-               ? ahead[pass][static_cast<std::size_t>(layer)].get()
-               : nullptr;
+    return pass < ahead.size() && !ahead[pass].empty() ? ahead[pass][layer].get() : nullptr;
   }
   std::int64_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
   std::int64_t rows_of(std::size_t pass) const {

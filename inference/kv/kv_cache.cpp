@@ -242,7 +242,7 @@ void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int c
     const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // within a page of each
     KvPage& page = writable_page(first);
     // Avoids reading the KvPage object, which is not in the CPU cache.
-    const std::byte* source = from.page_data_[static_cast<std::size_t>(from_slot / kPageTokens)];
+    const std::byte* source = from.page_data_[from_slot / kPageTokens];
     const auto copy_rows = [&](std::size_t to_offset, std::size_t from_offset, std::size_t bytes) {
       const auto u = [](int i) { return static_cast<std::size_t>(i); };
       copies.push_back({page.data + to_offset + u(to) * bytes, source + from_offset + u(at) * bytes,

@@ -159,7 +159,7 @@ class KvHeadCache {
   void set_position(int slot, std::int32_t position);
   /// Prefetches the position of a source slot in host memory into the CPU cache, for `place`.
   void prefetch_position(int slot) const {
-    const std::byte* page = page_data_[static_cast<std::size_t>(slot / kPageTokens)];
+    const std::byte* page = page_data_[slot / kPageTokens];
     __builtin_prefetch(page + layout().position_offset() +
                        static_cast<std::size_t>(slot % kPageTokens) * sizeof(std::int32_t));
   }
@@ -196,9 +196,7 @@ class KvHeadCache {
  private:
   KvPage& writable_page(int slot);
   void read_host(KvRow row, int slot, float* out) const;
-  const KvPage& page_of(int slot) const {
-    return *pages_[static_cast<std::size_t>(slot / kPageTokens)];
-  }
+  const KvPage& page_of(int slot) const { return *pages_[slot / kPageTokens]; }
   void append_slots(const KvHeadCache& from, std::span<const std::int32_t> slots);
 
   std::shared_ptr<KvPool> pool_;

@@ -56,7 +56,7 @@ class LayerBlocks : public Residency {
     const auto b = static_cast<std::size_t>(block);
     return b < entry_of_.size() ? entry_of_[b] : -1;
   }
-  Entry& entry(std::int32_t e) { return entries_[static_cast<std::size_t>(e)]; }
+  Entry& entry(std::int32_t e) { return entries_[e]; }
   std::vector<Entry>& entries() { return entries_; }
   std::int32_t first_slot(std::int32_t e) const {
     return options().pinned_tokens + e * options().block;
@@ -80,7 +80,7 @@ class LayerBlocks : public Residency {
     for (int s = 0; s < options().sets; ++s) rows(e, s) = 0;
   }
   void remove(std::int32_t e) {
-    entry_of_[static_cast<std::size_t>(entry(e).block)] = -1;
+    entry_of_[entry(e).block] = -1;
     entry(e) = {};
   }
   /// Copies the rows of all sets by which the block of an entry has grown.
@@ -88,8 +88,7 @@ class LayerBlocks : public Residency {
                   std::vector<SlotCopy>& out) {
     const std::int32_t block = entry(e).block;
     for (int s = 0; s < options().sets; ++s) {
-      const std::int32_t count = rows_of(block, tokens[static_cast<std::size_t>(s)]),
-                         copied = std::min(rows(e, s), count);
+      const std::int32_t count = rows_of(block, tokens[s]), copied = std::min(rows(e, s), count);
       if (count == copied) continue;
       rows(e, s) = count;
       add_copy(out, {s, begin_of(block) + copied, first_slot(e) + copied, count - copied});
@@ -103,7 +102,7 @@ class LayerBlocks : public Residency {
       std::int32_t left = 0;
       for (int s = 0; s < options().sets; ++s) {
         std::int32_t& copied = rows(e, s);
-        copied = std::min(copied, rows_of(block, tokens[static_cast<std::size_t>(s)]));
+        copied = std::min(copied, rows_of(block, tokens[s]));
         left += copied;
       }
       if (left == 0) remove(e);
@@ -367,7 +366,7 @@ class PreviousBlocks : public Residency {
     for_each(wanted.size(), [&](std::size_t i) {
       Wanted& w = wanted[i];
       replace(caches_[i], blocks_of(w.tokens), parts[i]);
-      find(caches_[i], w, tokens[static_cast<std::size_t>(w.set)], parts[i]);
+      find(caches_[i], w, tokens[w.set], parts[i]);
       placed(i);
     });
     for (const Step& part : parts) {
@@ -436,7 +435,7 @@ class PreviousBlocks : public Residency {
   }
 
   std::optional<std::int32_t> adopt(int set, std::int32_t token, std::int32_t slot) override {
-    Cache& cache = caches_[static_cast<std::size_t>(set)];
+    Cache& cache = caches_[set];
     if (options().block != 1 || options().per_list || token < options().first) {
       return std::nullopt;
     }
@@ -519,7 +518,7 @@ void Residency::forget_pins() {
 }
 
 std::vector<SlotCopy> Residency::pin(int set, std::span<const SlotRange> ranges) {
-  Pins& pins = pins_[static_cast<std::size_t>(set)];
+  Pins& pins = pins_[set];
   std::int64_t count = 0;
   std::int32_t end = 0;
   for (const SlotRange& r : ranges) {
@@ -584,7 +583,7 @@ Residency::Wanted Residency::unpinned(std::span<const std::vector<std::int32_t>>
   }
   SlotSet chosen(end);
   for (const std::vector<std::int32_t>& list : lists) chosen.add(list);
-  for (const Pin& pin : pins_[static_cast<std::size_t>(set)].tokens) {
+  for (const Pin& pin : pins_[set].tokens) {
     if (pin.token < end) chosen.remove(pin.token);
   }
   Wanted out{.set = set, .ranks = RankedSlots(std::move(chosen)), .tokens = {}, .slots = {}};
@@ -632,7 +631,7 @@ std::vector<std::int32_t> Residency::device_slots_of(std::span<const std::int32_
                                                      const Wanted& w) const {
   std::vector<std::int32_t> out;
   out.reserve(list.size());
-  const auto& pins = pins_[static_cast<std::size_t>(w.set)].tokens;
+  const auto& pins = pins_[w.set].tokens;
   auto pin = pins.begin();
   for (const std::int32_t token : list) {
     while (pin != pins.end() && pin->token < token) ++pin;

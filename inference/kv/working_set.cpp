@@ -239,7 +239,7 @@ void WorkingSet::load(std::span<const KvHeadCache> host, std::span<const SlotCop
     const auto s = static_cast<std::size_t>(t.set);
     if (i + kCopiesAhead < tokens.size()) {
       const SlotCopy& later = tokens[i + kCopiesAhead];
-      host[static_cast<std::size_t>(later.set)].prefetch_position(later.host);
+      host[later.set].prefetch_position(later.host);
     }
     sets_[s].place(t.device, host[s], t.host, t.count, copies, keys);
     if (copies.size() >= kCopiesAtOnce) submit();

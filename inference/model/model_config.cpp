@@ -71,7 +71,7 @@ std::vector<int> parse_sliding_window(const JsonView& config, const std::string&
   if (qwen && !config.get("use_sliding_window", false)) return window;
   const int size = size_of_key(config, "sliding_window");
   const std::int64_t first = qwen ? config.get_integer("max_window_layers", layers, 0) : 0;
-  for (std::int64_t l = first; l < layers; ++l) window[static_cast<std::size_t>(l)] = size;
+  for (std::int64_t l = first; l < layers; ++l) window[l] = size;
   return window;
 }
 

@@ -43,7 +43,7 @@ std::vector<float> rope_frequencies(const RopeConfig& rope, int head_dim) {
         break;
       }
     }
-    out[static_cast<std::size_t>(i)] = static_cast<float>(f);
+    out[i] = static_cast<float>(f);
   }
   return out;
 }

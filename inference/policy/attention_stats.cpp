@@ -48,7 +48,7 @@ void QueryTail::push(const float* query, std::int32_t position) {
   }
   const int at = first_ + count_;
   std::copy_n(query, width_, rows_.data() + at * width_);
-  positions_[static_cast<std::size_t>(at)] = position;
+  positions_[at] = position;
   ++count_;
 }
 
@@ -80,7 +80,7 @@ AttentionStats AttentionStats::for_sets(std::span<const KvHeadCache> sets) const
 
 const KvHeadCache& AttentionStats::set_of(int head) const {
   const int heads_per_set = shape_.heads / static_cast<int>(sets_.size());
-  return sets_[static_cast<std::size_t>(head / heads_per_set)];
+  return sets_[head / heads_per_set];
 }
 
 void AttentionStats::make_readable() {

@@ -34,8 +34,7 @@ std::vector<double> least_squares(const std::vector<std::vector<double>>& a,
              columns = static_cast<Eigen::Index>(a.front().size());
   Eigen::MatrixXd matrix(rows, columns);
   for (Eigen::Index r = 0; r < rows; ++r)
-    matrix.row(r) =
-        Eigen::Map<const Eigen::RowVectorXd>(a[static_cast<std::size_t>(r)].data(), columns);
+    matrix.row(r) = Eigen::Map<const Eigen::RowVectorXd>(a[r].data(), columns);
   const Eigen::Map<const Eigen::VectorXd> right(b.data(), rows);
   Eigen::VectorXd best = Eigen::VectorXd::Zero(columns);
   double least = right.squaredNorm();

@@ -86,9 +86,9 @@ class SaBlock : public EvictionPolicy {
   /// F, from the mean score I of a segment's tokens and the entropy D of their normalised scores.
   double segment_weight(const std::vector<float>& scores, const Members& segment) const {
     double sum = 0, entropy = 0;
-    for (std::int32_t j : segment) sum += scores[static_cast<std::size_t>(j)];
+    for (std::int32_t j : segment) sum += scores[j];
     for (std::int32_t j : segment) {
-      const double p = scores[static_cast<std::size_t>(j)] / (sum + kEpsilon);
+      const double p = scores[j] / (sum + kEpsilon);
       entropy -= p * std::log(p + kEpsilon);
     }
     const auto size = static_cast<double>(segment.size());
@@ -105,7 +105,7 @@ class SaBlock : public EvictionPolicy {
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const double relative = largest > 0 ? weights[i] / largest : 0;
       for (std::int32_t j : segments[i]) {
-        float& s = scores[static_cast<std::size_t>(j)];
+        float& s = scores[j];
         s = guided(s, weights[i], relative);
       }
     }
@@ -143,7 +143,7 @@ class SaBlock : public EvictionPolicy {
     SegmentBlocks out;
     if (budget == 0) return out;
     std::vector<float> own;  // [tokens of the segment]
-    for (std::int32_t j : segment) own.push_back(scores[static_cast<std::size_t>(j)]);
+    for (std::int32_t j : segment) own.push_back(scores[j]);
     const double best = sum_of(own, top_k(own, budget));
     const bool fixed = s_.blocks == Blocks::kFixed;
     std::vector<std::int32_t> chosen;  // [budget]: indices into `own`
@@ -153,13 +153,13 @@ class SaBlock : public EvictionPolicy {
       out.block = block;
       if (fixed || sum_of(own, chosen) > s_.tau * best) break;
     }
-    for (std::int32_t i : chosen) out.slots.push_back(segment[static_cast<std::size_t>(i)]);
+    for (std::int32_t i : chosen) out.slots.push_back(segment[i]);
     return out;
   }
 
   static double sum_of(const std::vector<float>& scores, const std::vector<std::int32_t>& chosen) {
     double sum = 0;
-    for (std::int32_t i : chosen) sum += scores[static_cast<std::size_t>(i)];
+    for (std::int32_t i : chosen) sum += scores[i];
     return sum;
   }
 

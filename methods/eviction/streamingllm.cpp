@@ -23,7 +23,7 @@ class StreamingLlm : public EvictionPolicy {
           budget, n, sinks_);
     }
     recent_.resize(static_cast<std::size_t>(view.shape.layers));
-    recent_[static_cast<std::size_t>(view.layer)] = budget_.choices(view, sinks_);
+    recent_[view.layer] = budget_.choices(view, sinks_);
     return drop_middle(view);
   }
 
@@ -35,7 +35,7 @@ class StreamingLlm : public EvictionPolicy {
  private:
   /// The sinks and the layer's most recent tokens: the same in every set.
   KeepSets drop_middle(const LayerView& view) const {
-    const int n = view.sets[0].size(), recent = recent_[static_cast<std::size_t>(view.layer)];
+    const int n = view.sets[0].size(), recent = recent_[view.layer];
     if (n <= sinks_ + recent) return {};
     return in_every_set(view, with_tail(all_slots(sinks_), n - recent, n));  // [sinks + recent]
   }

@@ -23,7 +23,7 @@ class Tova : public EvictionPolicy {
 
   KeepSets after_prefill(const LayerView& view) override {
     budgets_.resize(static_cast<std::size_t>(view.shape.layers));
-    budgets_[static_cast<std::size_t>(view.layer)] = 1 + std::max(0, budget_.choices(view, 1));
+    budgets_[view.layer] = 1 + std::max(0, budget_.choices(view, 1));
     return evict(view);
   }
   bool evicts_in_answers() const override { return true; }
@@ -34,7 +34,7 @@ class Tova : public EvictionPolicy {
  private:
   /// Attention of the last row -> mean over all query heads -> top-k: the same tokens in every set.
   KeepSets evict(const LayerView& view) const {
-    const int n = view.sets[0].size(), budget = budgets_[static_cast<std::size_t>(view.layer)];
+    const int n = view.sets[0].size(), budget = budgets_[view.layer];
     if (n <= budget) return {};
     const int always = protect_last_ ? 1 : 0, candidates = n - always;
     const std::vector<float> scores =  // [candidates]

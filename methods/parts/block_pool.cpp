@@ -14,7 +14,7 @@ BlockPool::BlockPool(int blocks, int head_dim)
 }
 
 void BlockPool::add(int block, const float* vector) {
-  ++count_[static_cast<std::size_t>(block)];
+  ++count_[block];
   const auto first = static_cast<std::size_t>(block * head_dim_);
   for (std::size_t d = 0; d < static_cast<std::size_t>(head_dim_); ++d) {
     sum_[first + d] += vector[d];

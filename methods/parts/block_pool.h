@@ -19,7 +19,7 @@ class BlockPool {
   int blocks() const { return static_cast<int>(count_.size()); }
   /// The number of vectors in a block.  If it is 0 (all evicted), the sum is 0 and the bounds are
   /// infinite.
-  int count(int block) const { return count_[static_cast<std::size_t>(block)]; }
+  int count(int block) const { return count_[block]; }
   std::span<const float> sum(int block) const { return row(sum_, block); }
   std::span<const float> min(int block) const { return row(min_, block); }
   std::span<const float> max(int block) const { return row(max_, block); }

@@ -42,7 +42,7 @@ int LayerBudget::choices(const LayerView& view, int fixed) const {
   const std::vector<int> budgets =  // [layers]
       rule.kind == Kind::kPyramid ? pyramid_budgets(layers, base, rule.beta, candidates, rule.exact)
                                   : weighted_budgets(rule.weights, base, candidates);
-  return budgets[static_cast<std::size_t>(view.layer)];
+  return budgets[view.layer];
 }
 
 void check_room(std::string_view method, const Budget& budget, int fixed, std::string_view always) {

@@ -19,9 +19,8 @@ std::vector<int> apportion(std::span<const double> targets, std::span<const int>
     remainder.push_back(scaled % kUnit);
   }
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return remainder[static_cast<std::size_t>(a)] > remainder[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return remainder[a] > remainder[b]; });
   int left = total - std::accumulate(out.begin(), out.end(), 0);
   for (bool any = true; any && left > 0;) {
     any = false;

@@ -14,7 +14,7 @@ using SetScores = std::vector<std::vector<float>>;  // [sets][candidates]
 void weigh_by_concentration(SetScores& scores, int base) {
   for (std::vector<float>& own : scores) {
     double best = 0;
-    for (std::int32_t j : top_k(own, base)) best += own[static_cast<std::size_t>(j)];
+    for (std::int32_t j : top_k(own, base)) best += own[j];
     const double all = std::accumulate(own.begin(), own.end(), 0.0);
     const float share = all > 0 ? static_cast<float>(best / all) : 1.0f;
     for (float& x : own) x *= share;
@@ -30,7 +30,7 @@ std::vector<int> joint_counts(const SetScores& scores, int total) {
     set_of.resize(joint.size(), h);
   }
   std::vector<int> out(scores.size(), 0);
-  for (std::int32_t j : top_k(joint, total)) ++out[set_of[static_cast<std::size_t>(j)]];
+  for (std::int32_t j : top_k(joint, total)) ++out[set_of[j]];
   return out;
 }
 

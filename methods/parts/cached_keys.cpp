@@ -50,7 +50,7 @@ std::vector<float> rows_on_host(const LayerView& view, std::span<const RowOfSet>
   const MatrixView<float> host(out.data(), count, dim);
   std::vector<ReadRowsJob> jobs;
   for (std::int64_t i = 0; i < count; ++i) {
-    const RowOfSet& from = rows[static_cast<std::size_t>(i)];
+    const RowOfSet& from = rows[i];
     jobs.push_back({from.set, from.slot, row, host.rows_at(i, 1)});
   }
   if (rows.empty()) return out;
@@ -60,8 +60,7 @@ std::vector<float> rows_on_host(const LayerView& view, std::span<const RowOfSet>
   }
   const Arena::Frame frame(*view.scratch);
   const MatrixView<float> on_device = view.scratch->matrix(count, dim);
-  for (std::int64_t i = 0; i < count; ++i)
-    jobs[static_cast<std::size_t>(i)].out = on_device.rows_at(i, 1);
+  for (std::int64_t i = 0; i < count; ++i) jobs[i].out = on_device.rows_at(i, 1);
   view.backend->read_rows(jobs);
   view.backend->memory()->copy_floats(on_device.data, out.data(), out.size());
   return out;

@@ -60,7 +60,7 @@ std::vector<std::int32_t> ChunkIndex::chunks_of(std::size_t set,
   for (const std::int32_t i : landmarks) {
     while (i - before >= std::ssize((*part)->chunks(set)))
       before += static_cast<std::int32_t>(std::ssize((*part++)->chunks(set)));
-    out.push_back((*part)->chunks(set)[static_cast<std::size_t>(i - before)]);
+    out.push_back((*part)->chunks(set)[i - before]);
   }
   return out;
 }
@@ -87,8 +87,7 @@ void ChunkIndex::rebuild_keys(const LayerView& view, const MissingKeys& missing)
       const std::int32_t begin = std::max(c.host, keys_[k]->first()),
                          end = std::min(c.host + c.count, keys_[k]->end());
       if (begin >= end) continue;
-      runs[static_cast<std::size_t>(c.set)][k].push_back(
-          {begin - keys_[k]->first(), c.device + begin - c.host, end - begin});
+      runs[c.set][k].push_back({begin - keys_[k]->first(), c.device + begin - c.host, end - begin});
     }
   }
   std::vector<RebuildKeysJob> jobs;

@@ -64,7 +64,7 @@ ChunkLandmarks::ChunkLandmarks(const LayerView& view, const Settings& settings)
       for (std::int64_t c = first; c < std::min(first + kTogether, chunks); ++c) {
         const MatrixView<const float> rows(keys.data() + c * settings_.chunk * head_dim,
                                            settings_.chunk, head_dim);
-        strangeness[static_cast<std::size_t>(c)] = -landmark_of(rows, means.data() + c * head_dim);
+        strangeness[c] = -landmark_of(rows, means.data() + c * head_dim);
       }
     });
     std::vector<std::int32_t> strange = top_k(strangeness, settings.outliers);
@@ -77,8 +77,7 @@ ChunkLandmarks::ChunkLandmarks(const LayerView& view, const Settings& settings)
       } else {
         chunks_[s].push_back(settings.first + c);
         for (std::int64_t d = 0; d < head_dim; ++d) {
-          store_element(to, dtype, static_cast<std::size_t>(d),
-                        means[static_cast<std::size_t>(c * head_dim + d)]);
+          store_element(to, dtype, static_cast<std::size_t>(d), means[c * head_dim + d]);
         }
         to += row_bytes_;
       }

@@ -35,7 +35,7 @@ class FromTheHighest {
   struct Worse {
     std::span<const float> scores;
     bool operator()(std::int32_t a, std::int32_t b) const {
-      const float x = scores[static_cast<std::size_t>(a)], y = scores[static_cast<std::size_t>(b)];
+      const float x = scores[a], y = scores[b];
       return x != y ? x < y : a > b;
     }
   };

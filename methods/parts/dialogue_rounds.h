@@ -20,7 +20,7 @@ class DialogueRounds {
   std::int32_t preamble() const { return preamble_; }
   std::int32_t count() const { return static_cast<std::int32_t>(begins_.size()); }
   /// The first token of a round; 0 for the first round, which includes the preamble.
-  std::int32_t begin(std::int32_t round) const { return begins_[static_cast<std::size_t>(round)]; }
+  std::int32_t begin(std::int32_t round) const { return begins_[round]; }
   /// The round of the token at `position`; the last one if no span contains it.
   std::int32_t round_of(std::int32_t position) const;
   /// The token ranges of the rounds before `round`, without the preamble.  Ranges may be empty.

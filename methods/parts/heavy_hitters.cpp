@@ -17,7 +17,7 @@ void accumulate(std::span<const float> more, std::vector<float>& mass) {
 /// The elements at `slots`.
 std::vector<float> gathered(std::span<const float> mass, std::span<const std::int32_t> slots) {
   std::vector<float> out;
-  for (std::int32_t slot : slots) out.push_back(mass[static_cast<std::size_t>(slot)]);
+  for (std::int32_t slot : slots) out.push_back(mass[slot]);
   return out;
 }
 
@@ -33,7 +33,7 @@ HeavyHitters::HeavyHitters(const Settings& s) : s_(s) {
 
 KeepSets HeavyHitters::after_prefill(const LayerView& view) {
   layers_.resize(static_cast<std::size_t>(view.shape.layers));
-  Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+  Layer& layer = layers_[view.layer];
   if (!s_.dynamic) layer = {};
   // [query heads, n]: attention of all the prompt's rows, summed.
   const ColumnMass& attention = view.stats.column_mass(rule(0, view.dialogue));
@@ -45,7 +45,7 @@ KeepSets HeavyHitters::after_decode(const LayerView& view) {
   if (layers_.empty()) return {};
   // [query heads, n]: attention of the step's row.
   const ColumnMass& attention = view.stats.column_mass(rule(view.generated, view.dialogue));
-  return evict(view, attention, layers_[static_cast<std::size_t>(view.layer)]);
+  return evict(view, attention, layers_[view.layer]);
 }
 
 /// The new rows' attention -> summed over the heads of a set -> added to the masses -> top-k of the

@@ -45,8 +45,8 @@ void KeyClusters::find(const Settings& settings, Set& set, MatrixView<const floa
   set.slots.resize(found.labels.size());
   std::int32_t slot = set.part.slots.begin;
   for (const std::int32_t label : found.labels) {
-    std::int32_t& at = next[static_cast<std::size_t>(label)];
-    set.slots[static_cast<std::size_t>(at++)] = slot++;
+    std::int32_t& at = next[label];
+    set.slots[at++] = slot++;
   }
 }
 

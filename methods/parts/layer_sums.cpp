@@ -16,7 +16,7 @@ const std::vector<std::vector<std::int32_t>>& LayerSums::ranked_lines(PositionRa
     LineMass mass = view_.stats.line_mass(h, rows.begin - view_.first_position, rows.size());
     std::vector<float> weights = std::move(mass.vertical);
     weights.insert(weights.end(), mass.slash.begin(), mass.slash.end());
-    orders[static_cast<std::size_t>(h)] = ranking(weights);
+    orders[h] = ranking(weights);
   });
   return orders;
 }
@@ -36,8 +36,7 @@ const std::vector<std::vector<double>>& LayerSums::coverage() {
 /// cells gives the coverage for every number of lines.
 std::vector<double> LayerSums::cover(int head, std::span<const std::int32_t> order) const {
   std::vector<std::int32_t> rank(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i)
-    rank[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
+  for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<std::int32_t>(i);
   const std::int32_t *vertical = rank.data(), *slash = vertical + rows().end;
   std::vector<double> curve(order.size() + 1, 0.0);
   const auto add = [&](std::int32_t position, std::span<const float> cells) {
@@ -60,7 +59,7 @@ std::vector<double> LayerSums::column_mass(PositionRange rows, int end) {
   if (is_new) {
     std::vector<std::vector<double>> heads(static_cast<std::size_t>(view_.shape.heads));
     view_.stats.for_each_head([&](int h) {
-      std::vector<double>& own = heads[static_cast<std::size_t>(h)];
+      std::vector<double>& own = heads[h];
       own.assign(static_cast<std::size_t>(rows.end), 0.0);
       const auto add = [&](std::int32_t, std::span<const float> cells) {
         for (std::size_t j = 0; j < cells.size(); ++j) own[j] += static_cast<double>(cells[j]);

@@ -128,7 +128,7 @@ struct ProbabilityMatrix {
 
 /// Key indices -> positions; ascending.
 LineSelection finished(LineSelection out, const SampledAttention& attention) {
-  for (std::int32_t& j : out.columns) j = attention.keys[static_cast<std::size_t>(j)];
+  for (std::int32_t& j : out.columns) j = attention.keys[j];
   std::sort(out.columns.begin(), out.columns.end());
   std::sort(out.offsets.begin(), out.offsets.end());
   return out;
@@ -153,7 +153,7 @@ struct LargestEntries {
       : slash(m.slash.weight.size()), vertical(m.a.keys.size()) {
     m.for_each_run([&](std::size_t r, std::size_t begin, std::size_t end) {
       for (std::size_t j = begin; j < end; ++j) {
-        float& along = slash[static_cast<std::size_t>(m.a.rows[r] - m.a.keys[j])];
+        float& along = slash[m.a.rows[r] - m.a.keys[j]];
         along = std::max(along, m.a.at(r, j));
         vertical[j] = std::max(vertical[j], m.a.at(r, j));
       }
@@ -198,12 +198,11 @@ LineSelection select_lines_by_bound(const SampledAttention& attention, double al
   double slash_overlap = largest.slash[0], vertical_overlap = 0;  // ol_s, ol_v
   const auto gain = [](const Lines& lines, double overlap) {      // of the next line
     if (lines.empty()) return -1.0;
-    return std::max(0.0, lines.weight[static_cast<std::size_t>(lines.next())] - overlap);
+    return std::max(0.0, lines.weight[lines.next()] - overlap);
   };
   const auto length = [](const Lines& lines, std::size_t crossing) {
     if (lines.empty()) return 1.0;
-    return std::max(
-        1.0, lines.cells[static_cast<std::size_t>(lines.next())] - static_cast<double>(crossing));
+    return std::max(1.0, lines.cells[lines.next()] - static_cast<double>(crossing));
   };
   while (out.covered < wanted(out.total, alpha) && any_left(m)) {
     const double slash_gain = gain(m.slash, vertical_overlap),
@@ -211,11 +210,11 @@ LineSelection select_lines_by_bound(const SampledAttention& attention, double al
     if (slash_gain / length(m.slash, out.columns.size()) >=
         vertical_gain / length(m.vertical, out.offsets.size())) {
       out.offsets.push_back(m.slash.pop());
-      slash_overlap += largest.slash[static_cast<std::size_t>(out.offsets.back())];
+      slash_overlap += largest.slash[out.offsets.back()];
       out.covered += slash_gain;
     } else {
       out.columns.push_back(m.vertical.pop());
-      vertical_overlap += largest.vertical[static_cast<std::size_t>(out.columns.back())];
+      vertical_overlap += largest.vertical[out.columns.back()];
       out.covered += vertical_gain;
     }
   }

@@ -52,7 +52,7 @@ std::vector<float> coefficients(MatrixView<const float> x, const RightFactors& f
   Eigen::MatrixXd weighted =
       Eigen::Map<const DoubleRows>(factors.vectors.data(), rank, x.columns).transpose();
   for (std::int64_t i = 0; i < rank; ++i) {
-    const double s = factors.values[static_cast<std::size_t>(i)];
+    const double s = factors.values[i];
     weighted.col(i) *= s > kLeastShare * factors.values.front() ? 1 / s : 0;
   }
   // Its relative rounding error is that of x, regardless of 1 / s.

@@ -24,7 +24,7 @@ std::vector<std::int64_t> placement_thresholds(const PlacementMemory& m) {
 int layers_on_host(const std::vector<std::int64_t>& thresholds, std::int64_t length) {
   const auto layers = static_cast<int>(thresholds.size()) - 1;
   int out = 0;
-  while (out < layers && length >= thresholds[static_cast<std::size_t>(out)]) ++out;
+  while (out < layers && length >= thresholds[out]) ++out;
   return out;
 }
 

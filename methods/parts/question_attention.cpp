@@ -47,8 +47,7 @@ void QuestionAttention::add(const LayerView& view, MatrixView<const float> lse, 
   sums_.resize(static_cast<std::size_t>(view.shape.heads * end));
   for (std::int64_t h = 0; h < view.shape.heads; ++h) {
     for (std::int32_t slot = 0; slot < count; ++slot) {
-      sums_[static_cast<std::size_t>(h * end + earlier.front().position(slot))] +=
-          sums.row(h)[slot];
+      sums_[h * end + earlier.front().position(slot)] += sums.row(h)[slot];
     }
   }
 }

@@ -196,10 +196,8 @@ class RetrievalHead : public Retriever {
     const std::int64_t group = shape.heads / shape.kv_heads;
     std::vector<KeyScoreJob> scoring;
     for (std::int64_t h = 0; h < shape.kv_heads; ++h) {
-      scoring.push_back({&keys_[static_cast<std::size_t>(h)],
-                         step.q.rows_at(h * group, group),
-                         {},
-                         step.scores.rows_at(h * group, group)});
+      scoring.push_back(
+          {&keys_[h], step.q.rows_at(h * group, group), {}, step.scores.rows_at(h * group, group)});
     }
     std::vector<ReduceHeadsJob> reducing;
     std::vector<Copy> always;

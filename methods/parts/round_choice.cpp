@@ -15,7 +15,7 @@ std::vector<std::int32_t> greatest(std::span<const double> values, std::size_t k
   std::vector<std::int32_t> out(values.size());
   std::iota(out.begin(), out.end(), 0);
   const auto is_before = [&](std::int32_t a, std::int32_t b) {
-    const double x = values[static_cast<std::size_t>(a)], y = values[static_cast<std::size_t>(b)];
+    const double x = values[a], y = values[b];
     return x != y ? x > y : a < b;
   };
   std::partial_sort(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(k), out.end(),

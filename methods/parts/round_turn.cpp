@@ -99,7 +99,7 @@ void RoundTurn::choose(std::span<const double> attention) {
   turn_.reads_all = chosen.size() == candidates.size() && turn_.left.empty();
   turn_.read = {{0, turn_.preamble}};
   for (const std::int32_t i : chosen) {
-    const SlotRange& c = candidates[static_cast<std::size_t>(i)];
+    const SlotRange& c = candidates[i];
     if (s_.by_token && turn_.read.size() > 1) {
       join(c, turn_.read);
     } else {

@@ -15,7 +15,7 @@ namespace {
 struct Better {
   std::span<const float> scores;
   bool operator()(std::int32_t a, std::int32_t b) const {
-    const float x = scores[static_cast<std::size_t>(a)], y = scores[static_cast<std::size_t>(b)];
+    const float x = scores[a], y = scores[b];
     return x != y ? x > y : a < b;
   }
 };
@@ -59,9 +59,9 @@ std::vector<float> pool1d(std::span<const float> scores, int kernel, Pooling poo
   for (int i = 0; i < n; ++i) {
     const auto begin = scores.begin() + std::max(0, i - half);
     const auto end = scores.begin() + std::min(n, i + half + 1);
-    out[static_cast<std::size_t>(i)] =
-        pooling == Pooling::kMax ? *std::max_element(begin, end)
-                                 : std::accumulate(begin, end, 0.0f) / static_cast<float>(kernel);
+    out[i] = pooling == Pooling::kMax
+                 ? *std::max_element(begin, end)
+                 : std::accumulate(begin, end, 0.0f) / static_cast<float>(kernel);
   }
   return out;
 }
@@ -130,7 +130,7 @@ KeepSets in_every_set(const LayerView& view, const std::vector<std::int32_t>& sl
 }
 
 const KvHeadCache& cache_of_head(const LayerView& view, int head) {
-  return view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+  return view.sets[head / view.heads_per_set()];
 }
 
 }  // namespace turnbench

@@ -39,7 +39,7 @@ std::vector<std::vector<std::int32_t>> slots_by_segment(const std::vector<int>& 
   std::vector<std::vector<std::int32_t>> out;
   int last = -1;
   for (std::int32_t slot = 0; slot < slots; ++slot) {
-    const int segment = segments[static_cast<std::size_t>(set.position(slot))];
+    const int segment = segments[set.position(slot)];
     if (segment != last) out.emplace_back();
     out.back().push_back(slot);
     last = segment;

@@ -23,7 +23,7 @@ std::vector<std::int32_t> in_chunks(std::span<const float> scores, int chunk, in
   const int n = static_cast<int>(scores.size());
   std::vector<float> means = block_sums(scores, chunk);  // [ceil(n / chunk)]
   for (int c = 0; c < static_cast<int>(means.size()); ++c)
-    means[static_cast<std::size_t>(c)] /= static_cast<float>(std::min(chunk, n - c * chunk));
+    means[c] /= static_cast<float>(std::min(chunk, n - c * chunk));
   std::vector<std::int32_t> out;
   for (std::int32_t c : ranking(means)) {
     const int begin = c * chunk, left = count - static_cast<int>(out.size());

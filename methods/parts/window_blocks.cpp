@@ -18,7 +18,7 @@ constexpr std::int64_t kMadeAtOnce = 16;   // blocks whose keys are read togethe
 /// The indices of the `count` highest masses, ascending.  Ties go to the lower index.
 std::vector<std::int32_t> heaviest(std::span<const float> masses, int count) {
   std::vector<std::int32_t> order = all_slots(static_cast<int>(masses.size()));
-  const auto mass = [&](std::int32_t i) { return masses[static_cast<std::size_t>(i)]; };
+  const auto mass = [&](std::int32_t i) { return masses[i]; };
   std::partial_sort(order.begin(), order.begin() + count, order.end(),
                     [&](std::int32_t i, std::int32_t j) {
                       return mass(i) != mass(j) ? mass(i) > mass(j) : i < j;
@@ -202,7 +202,7 @@ void WindowBlocks::represent(const LayerView& view, std::int64_t first, std::int
   std::vector<RowOfSet> rows;  // [blocks, query heads, chosen]
   for (std::int64_t b = first; b < first + count; ++b) {
     for (std::int64_t h = 0; h < heads; ++h) {
-      const KvHeadCache& set = view.sets[static_cast<std::size_t>(h / view.heads_per_set())];
+      const KvHeadCache& set = view.sets[h / view.heads_per_set()];
       const std::span<const float> masses(masses_.data() + h * mass_room_ + b * s_.block,
                                           static_cast<std::size_t>(s_.block));
       for (const std::int32_t i : heaviest(masses, chosen))

@@ -39,7 +39,7 @@ class CritiPrefill : public PrefillPolicy {
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
     view.stats.for_each_head([&](int head) {
       if (head % heads != 0) return;
-      SegmentScores& previous = previous_[static_cast<std::size_t>(head / heads)];
+      SegmentScores& previous = previous_[head / heads];
       std::fill_n(out.begin() + head, heads, pattern(view, head, fuse, previous));
     });
     return out;
@@ -72,7 +72,7 @@ class CritiPrefill : public PrefillPolicy {
       const int before = first + i * segment_blocks;  // key blocks before the segment
       const int end = std::min(before + segment_blocks, keys.blocks());
       std::vector<float> scores = criticality(queries, i, keys, before);  // [before]
-      std::vector<float>& last = previous[static_cast<std::size_t>(i)];
+      std::vector<float>& last = previous[i];
       if (fuse) {
         for (std::size_t c = 0; c < scores.size(); ++c)
           scores[c] = kPreviousLayerShare * last[c] + (1 - kPreviousLayerShare) * scores[c];
@@ -92,7 +92,7 @@ class CritiPrefill : public PrefillPolicy {
     for (const BlockPool& head : queries) {
       const std::vector<float> middle = middle_of(head.min(segment), head.max(segment));
       for (int c = 0; c < before; ++c) {
-        float& score = scores[static_cast<std::size_t>(c)];
+        float& score = scores[c];
         if (keys.count(c) == 0) {  // all evicted
           score = -std::numeric_limits<float>::infinity();
           continue;

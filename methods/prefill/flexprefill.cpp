@@ -53,8 +53,7 @@ class FlexPrefill : public PrefillPolicy {
       return {};
     }
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
-    view.stats.for_each_head(
-        [&](int head) { out[static_cast<std::size_t>(head)] = pattern(view, head); });
+    view.stats.for_each_head([&](int head) { out[head] = pattern(view, head); });
     return out;
   }
 
@@ -115,8 +114,7 @@ class FlexPrefill : public PrefillPolicy {
                                          const BlockGrid& grid, int blocks) {
     std::vector<float> out(static_cast<std::size_t>(blocks));
     for (std::size_t j = 0; j < vertical.size(); ++j)
-      out[static_cast<std::size_t>(grid.block_of(set.position(static_cast<int>(j))))] +=
-          vertical[j];
+      out[grid.block_of(set.position(static_cast<int>(j)))] += vertical[j];
     return out;
   }
 
@@ -127,9 +125,7 @@ class FlexPrefill : public PrefillPolicy {
                                            int blocks) {
     const auto n = static_cast<std::int32_t>(slash.size());
     std::vector<float> out(static_cast<std::size_t>(blocks));
-    for (std::int32_t o = 0; o < n; ++o)
-      out[static_cast<std::size_t>(blocks - 1 - grid.block_of(n - 1 - o))] +=
-          slash[static_cast<std::size_t>(o)];
+    for (std::int32_t o = 0; o < n; ++o) out[blocks - 1 - grid.block_of(n - 1 - o)] += slash[o];
     return out;
   }
 

@@ -86,7 +86,7 @@ class LoopServePrefill : public PrefillPolicy {
     for (int i = 0; i < s_.samples; ++i) {
       const auto j =
           static_cast<std::size_t>(i) + random.below(static_cast<std::uint64_t>(view.rows - i));
-      std::swap(rows[static_cast<std::size_t>(i)], rows[j]);
+      std::swap(rows[i], rows[j]);
     }
     rows.resize(static_cast<std::size_t>(s_.samples));
     std::sort(rows.begin(), rows.end());

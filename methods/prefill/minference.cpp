@@ -33,8 +33,7 @@ class MInference : public PrefillPolicy {
     s_.config.check_shape(view.shape);
     if (view.layer < s_.first_layer || (view.first_position > 0 && !s_.sparse_followup)) return {};
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
-    view.stats.for_each_head(
-        [&](int head) { out[static_cast<std::size_t>(head)] = pattern(view, head); });
+    view.stats.for_each_head([&](int head) { out[head] = pattern(view, head); });
     return out;
   }
 

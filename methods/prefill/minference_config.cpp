@@ -92,9 +92,8 @@ MInferenceConfig::Head MInferenceConfig::scaled(Head head, double ratio, const s
 
 const MInferenceConfig::Head& MInferenceConfig::head(int layer, int head) const {
   if (layers_.empty()) return other_;
-  const auto& heads = layers_[static_cast<std::size_t>(layer)];
-  return static_cast<std::size_t>(head) < heads.size() ? heads[static_cast<std::size_t>(head)]
-                                                       : other_;
+  const auto& heads = layers_[layer];
+  return static_cast<std::size_t>(head) < heads.size() ? heads[head] : other_;
 }
 
 void MInferenceConfig::check_shape(const ModelShape& shape) const {

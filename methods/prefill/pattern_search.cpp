@@ -44,12 +44,11 @@ class Mask {
           if (j <= row) out.push_back(j);
         }
         for (std::int32_t o : offsets_) {
-          if (o <= row && is_column_[static_cast<std::size_t>(row - o)] == 0)
-            out.push_back(row - o);
+          if (o <= row && is_column_[row - o] == 0) out.push_back(row - o);
         }
         return;
       case HeadKind::kBlockSparse:
-        for (std::int32_t b : blocks_[static_cast<std::size_t>(row / kBlock)]) {
+        for (std::int32_t b : blocks_[row / kBlock]) {
           for (std::int32_t j = b * kBlock; j <= std::min(row, (b + 1) * kBlock - 1); ++j)
             out.push_back(j);
         }
@@ -63,7 +62,7 @@ class Mask {
     is_column_.assign(attention.vertical.size(), 0);
     columns_ = top_k_with_first(std::move(attention.vertical), kForcedLines, c_.vertical);
     offsets_ = top_k_with_first(std::move(attention.slash), kForcedLines, c_.slash);
-    for (std::int32_t j : columns_) is_column_[static_cast<std::size_t>(j)] = 1;
+    for (std::int32_t j : columns_) is_column_[j] = 1;
   }
 
   void estimate_blocks(const LayerView& view, int head) {
@@ -91,7 +90,7 @@ std::vector<float> output(std::span<const float> probabilities, std::span<const 
   std::vector<float> out(head_dim, 0.0f);
   float mass = 0;
   for (std::int32_t j : keys) {
-    const float p = probabilities[static_cast<std::size_t>(j)];
+    const float p = probabilities[j];
     const float* v = values.data() + static_cast<std::size_t>(j) * head_dim;
     for (std::size_t d = 0; d < head_dim; ++d) out[d] += p * v[d];
     mass += p;
@@ -122,10 +121,9 @@ std::vector<HeadPattern> PatternSearch::plan(const LayerView& view) {
                       view.rows, s_.first_row);
   }
   found_->resize(static_cast<std::size_t>(view.shape.layers));
-  auto& layer = (*found_)[static_cast<std::size_t>(view.layer)];
+  auto& layer = (*found_)[view.layer];
   layer.resize(static_cast<std::size_t>(view.shape.heads));
-  view.stats.for_each_head(
-      [&](int head) { layer[static_cast<std::size_t>(head)] = best(view, head); });
+  view.stats.for_each_head([&](int head) { layer[head] = best(view, head); });
   return {};
 }
 
@@ -148,7 +146,7 @@ FoundPattern PatternSearch::best(const LayerView& view, int head) const {
     for (std::size_t c = 0; c < masks.size(); ++c) {
       masks[c].keys_of(position, keys);
       if (recall) {
-        for (std::int32_t j : keys) scores[c] += row[static_cast<std::size_t>(j)];
+        for (std::int32_t j : keys) scores[c] += row[j];
         continue;
       }
       const std::vector<float> sparse = output(row, keys, values, head_dim);
@@ -163,7 +161,7 @@ FoundPattern PatternSearch::best(const LayerView& view, int head) const {
   }
   const auto winner = recall ? std::max_element(scores.begin(), scores.end())
                              : std::min_element(scores.begin(), scores.end());
-  return {s_.candidates[static_cast<std::size_t>(winner - scores.begin())], *winner};
+  return {s_.candidates[winner - scores.begin()], *winner};
 }
 
 Head as_vertical_slash(Head pattern) {

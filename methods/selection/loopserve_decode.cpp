@@ -33,7 +33,7 @@ class LoopServeDecode : public SelectionPolicy {
 
   void after_prefill(const LayerView& view) override {
     active_.resize(static_cast<std::size_t>(view.shape.layers));
-    Lists& active = active_[static_cast<std::size_t>(view.layer)];
+    Lists& active = active_[view.layer];
     active.clear();
     if (s_.first == 0) active = choose(view);
   }
@@ -41,7 +41,7 @@ class LoopServeDecode : public SelectionPolicy {
   /// Dense at first; then a selection every n_d tokens.  Each step adds its own token to the
   /// selection.
   Selection select(const LayerView& view) override {
-    Lists& active = active_[static_cast<std::size_t>(view.layer)];
+    Lists& active = active_[view.layer];
     if (view.generated < s_.first) return {};
     if ((view.generated - s_.first) % s_.interval == 0 || has_moved(active, view)) {
       active = choose(view);

@@ -54,7 +54,7 @@ class PqCache : public SegmentSelection, public IndexTransfer {
   void after_prefill(const LayerView& view) override {
     while (std::ssize(layers_) < view.shape.layers) layers_.emplace_back(s_.codes);
     SegmentSelection::after_prefill(view);
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    Layer& layer = layers_[view.layer];
     layer.is_moved = false;
     if (rebuilds()) {
       layer.codes = LayerCodes(s_.codes);
@@ -80,9 +80,8 @@ class PqCache : public SegmentSelection, public IndexTransfer {
     const TokenSegments parts = segments(size.prompt_tokens);
     const auto codes = static_cast<std::size_t>(s_.codes.parts) *
                        static_cast<std::size_t>(size.sets) * static_cast<std::size_t>(size.tokens);
-    const bool has_codes = known != nullptr
-                               ? !layers_[static_cast<std::size_t>(size.layer)].codes.empty()
-                               : size.tokens - s_.sinks > s_.codes.count();
+    const bool has_codes = known != nullptr ? !layers_[size.layer].codes.empty()
+                                            : size.tokens - s_.sinks > s_.codes.count();
     return {.everything = !has_codes || size.tokens <= s_.sinks + parts.local + parts.chosen,
             .pinned_tokens = s_.sinks + parts.local + 1,
             .step_tokens = parts.chosen,
@@ -92,7 +91,7 @@ class PqCache : public SegmentSelection, public IndexTransfer {
 
   /// Transfers the codes of the layer before its queries are computed.
   void prefetch(int layer, const IndexPath& path) override {
-    Layer& moved = layers_[static_cast<std::size_t>(layer)];
+    Layer& moved = layers_[layer];
     moved.codes.move(moved_codes(layer), path);
     moved.is_moved = true;
   }
@@ -117,7 +116,7 @@ class PqCache : public SegmentSelection, public IndexTransfer {
   }
 
   std::vector<Candidates> begin_step(const LayerView& view) override {
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    Layer& layer = layers_[view.layer];
     remember_sizes(layer, view);
     if (layer.codes.empty()) return {};
     const TokenSegments parts = segments(view.prompt_tokens);
@@ -132,7 +131,7 @@ class PqCache : public SegmentSelection, public IndexTransfer {
   /// Estimates scores from codes.
   void score(const LayerView& view, std::size_t set, MatrixView<float> scores,
              SelectionJobs& jobs) override {
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    Layer& layer = layers_[view.layer];
     layer.codes.add_score_jobs(view, set, view.step_queries(set), codes_on_device(view.layer),
                                scores, jobs.codes);
   }
@@ -159,7 +158,7 @@ class PqCache : public SegmentSelection, public IndexTransfer {
   CodeBuffer& moved_codes(int layer) { return moved_[static_cast<std::size_t>(layer) % 2]; }
 
   CodeBuffer& codes_on_device(int layer) {
-    Layer& l = layers_[static_cast<std::size_t>(layer)];
+    Layer& l = layers_[layer];
     return l.is_moved ? moved_codes(layer) : l.on_device;
   }
 

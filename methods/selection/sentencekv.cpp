@@ -34,7 +34,7 @@ class SentenceSelection : public SelectionPolicy {
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
     if (view.layer == 0) sentence_of_ = segments(view.dialogue, Cut::kSentence, "sentencekv");
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    Layer& layer = layers_[view.layer];
     layer = {};
     const int sentences = sentence_of_.back() + 1;
     for (const KvHeadCache& set : view.sets) {
@@ -56,7 +56,7 @@ class SentenceSelection : public SelectionPolicy {
   /// Queries of the current sentence of the answer, summed -> dot products with the mean keys ->
   /// the nearest sentences, up to the budget.
   Selection select(const LayerView& view) override {
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    Layer& layer = layers_[view.layer];
     add_query(view, layer);
     // As in the official implementation, a sentence ends before its last step selects: in this step
     // the current sentence has no tokens, in the next one it has one token.
@@ -125,7 +125,7 @@ class SentenceSelection : public SelectionPolicy {
   static void add_query(const LayerView& view, Layer& layer) {
     ++layer.length;
     for (int h = 0; h < view.shape.heads; ++h) {
-      Pool& pool = layer.pools[static_cast<std::size_t>(h / view.heads_per_set())];
+      Pool& pool = layer.pools[h / view.heads_per_set()];
       const std::vector<float> q = view.stats.queries(h, 0, 1);  // [head_dim]
       for (std::size_t d = 0; d < q.size(); ++d) pool.query_sum[d] += q[d];
     }
@@ -157,7 +157,7 @@ class SentenceSelection : public SelectionPolicy {
     std::vector<std::int32_t> out = all_slots(sinks);
     int room = pool.budget - s_.sinks - s_.recent;  // tokens left to retrieve
     for (std::int32_t k : ranking(nearness)) {
-      const Sentence& sentence = pool.sentences[static_cast<std::size_t>(k)];
+      const Sentence& sentence = pool.sentences[k];
       // The official implementation compares strictly: the slot right after the first tokens is not
       // retrieved.
       const int begin = std::max(sentence.begin, sinks + 1);

@@ -124,8 +124,7 @@ class SparQ : public SegmentSelection {
                                       heads, dim);
       std::vector<float> sums(static_cast<std::size_t>(dim));
       for (std::int64_t h = 0; h < heads; ++h) {
-        for (std::int64_t d = 0; d < dim; ++d)
-          sums[static_cast<std::size_t>(d)] += std::abs(q(h, d));
+        for (std::int64_t d = 0; d < dim; ++d) sums[d] += std::abs(q(h, d));
       }
       PartialQuery& query = out.emplace_back();
       for (const std::int32_t d : top_k(sums, std::min<int>(s_.dims, static_cast<int>(dim))))
@@ -152,8 +151,7 @@ class SparQ : public SegmentSelection {
     std::vector<float> out;
     for (std::int64_t d = 0; d < q.columns; ++d) {
       double sum = 0;
-      for (std::int64_t h = 0; h < q.rows; ++h)
-        sum += double{factors[static_cast<std::size_t>(h)]} * q(h, d);
+      for (std::int64_t h = 0; h < q.rows; ++h) sum += double{factors[h]} * q(h, d);
       out.push_back(static_cast<float>(sum));
     }
     return out;

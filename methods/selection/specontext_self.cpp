@@ -95,7 +95,7 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
       int slot = 0;
       for (const std::int32_t position : out.positions) {
         const bool has = slot < set.size() && set.position(slot) == position;
-        const bool sees = has && (seen.empty() || seen[static_cast<std::size_t>(slot)] >= 0);
+        const bool sees = has && (seen.empty() || seen[slot] >= 0);
         slots.push_back(sees ? slot : -1);
         slot += has ? 1 : 0;
       }
@@ -140,8 +140,7 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
       const KvHeadCache& set = view.sets[i];
       if (from.positions.empty() && set.is_contiguous()) continue;
       for (std::int32_t& at : out[i]) {
-        at = from.positions.empty() ? set.position(at)
-                                    : from.positions[static_cast<std::size_t>(at)];
+        at = from.positions.empty() ? set.position(at) : from.positions[at];
       }
     }
     return out;

@@ -72,8 +72,7 @@ struct Answers {
 float lead(const std::vector<float>& logits, int best, int other) {
   float largest = 0;
   for (const float x : logits) largest = std::max(largest, std::abs(x));
-  return (logits[static_cast<std::size_t>(best)] - logits[static_cast<std::size_t>(other)]) /
-         largest;
+  return (logits[best] - logits[other]) / largest;
 }
 
 /// The state of one dialogue while it is answered.
@@ -94,7 +93,7 @@ struct Talk {
     if (forced == nullptr) answers.logits.push_back(logits);
     const int token = forced != nullptr ? forced->tokens.at(step) : answers.tokens.back();
     const std::vector<int>& stops = q.renderer.stop_tokens();
-    const int limit = dialogue->turns[static_cast<std::size_t>(turn)].max_new_tokens;
+    const int limit = dialogue->turns[turn].max_new_tokens;
     finished = std::find(stops.begin(), stops.end(), token) != stops.end();
     if (!finished) answer.push_back(token);
     finished = finished || static_cast<int>(answer.size()) >= limit;
@@ -117,7 +116,7 @@ void ask(Engine& engine, const Questions& q, std::vector<Talk>& talks, int turn)
               turn,
               1,
               [&](int token) { return q.renderer.token_text(token); },
-              t.dialogue->turns[static_cast<std::size_t>(turn)].max_new_tokens};
+              t.dialogue->turns[turn].max_new_tokens};
   }
   for (bool prefill = true;; prefill = false) {
     std::vector<Talk*> going;

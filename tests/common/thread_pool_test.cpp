@@ -30,8 +30,8 @@ TEST(ThreadPool, WorkersAreUniqueWhileTheyRun) {
   std::vector<std::atomic<int>> busy(4);
   for (int round = 0; round < 50; ++round) {
     pool.parallel_for(64, [&](std::size_t, int worker) {
-      EXPECT_EQ(busy[static_cast<std::size_t>(worker)]++, 0);
-      --busy[static_cast<std::size_t>(worker)];
+      EXPECT_EQ(busy[worker]++, 0);
+      --busy[worker];
     });
   }
 }

@@ -50,7 +50,7 @@ Cost cost_with(int layers, const std::string& method, std::size_t sequences) {
   emulation::Counters before;
   for (int step = 0; step < kBefore + kSteps; ++step) {
     if (step == kBefore) before = emulation::counters();
-    answer_together(small.engine, talks, answer[static_cast<std::size_t>(step)]);
+    answer_together(small.engine, talks, answer[step]);
   }
   return mean_of(emulation::counters() - before);
 }

@@ -61,18 +61,17 @@ struct Rows {
       host.read_key(j, all.data() + static_cast<std::size_t>(j) * width);
     for (int h = 0; h < shape.heads; ++h) {
       for (int r = 0; r < shape.rows; ++r) {
-        std::vector<double>& row = probabilities[static_cast<std::size_t>(h * shape.rows + r)];
+        std::vector<double>& row = probabilities[h * shape.rows + r];
         row = scores(all, query(h, r));
         double top = -INFINITY, sum = 0;
         for (int j = 0; j < shape.keys; ++j) {
-          double& x = row[static_cast<std::size_t>(j)];
+          double& x = row[j];
           if (!sees(r, j)) x = -INFINITY;
           top = std::max(top, x);
         }
         for (double& x : row) sum += x = top == -INFINITY ? 0 : std::exp(x - top);
         for (double& x : row) x = sum > 0 ? x / sum : 0;
-        lse[static_cast<std::size_t>(r * lse_stride() + h)] =
-            static_cast<float>(top + std::log(sum));
+        lse[r * lse_stride() + h] = static_cast<float>(top + std::log(sum));
       }
     }
     device_lse = DeviceFloats(lse);
@@ -94,7 +93,7 @@ struct Rows {
   }
   static bool is_host(const KvHeadCache& keys) { return keys.pool()->memory().is_host(); }
   bool sees(int r, int j) const {
-    const std::int32_t row = positions[static_cast<std::size_t>(r)], key = host.position(j);
+    const std::int32_t row = positions[r], key = host.position(j);
     return key <= row && (shape.window == 0 || key > row - shape.window);
   }
   /// Whether some row can attend to no key.
@@ -106,9 +105,7 @@ struct Rows {
     }
     return false;
   }
-  double probability(int h, int r, int j) const {
-    return probabilities[static_cast<std::size_t>(h * shape.rows + r)][static_cast<std::size_t>(j)];
-  }
+  double probability(int h, int r, int j) const { return probabilities[h * shape.rows + r][j]; }
   std::vector<double> scores(const std::vector<float>& keys, const float* query) const {
     std::vector<double> out;
     for (std::size_t at = 0; at < keys.size(); at += static_cast<std::size_t>(shape.head_dim)) {

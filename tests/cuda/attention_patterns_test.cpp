@@ -84,7 +84,7 @@ void expect_patterns_as_on_cpu(Case c, std::uint64_t seed) {
   p.expect_as_on_cpu(tolerance_of(c.dtype));
   if (c.keys > 70) return;
   p.expect_pairs(tolerance_of(c.dtype), [&](int row, int head, int key) {
-    return pattern_contains(patterns[static_cast<std::size_t>(head)], p.pass(), row, key) &&
+    return pattern_contains(patterns[head], p.pass(), row, key) &&
            (c.window == 0 || row - key < c.window);
   });
 }
@@ -127,7 +127,7 @@ std::int64_t tiles_of(const HeadPattern& pattern, int n) {
   KvHeadCache keys(
       std::make_shared<KvPool>(PageLayout{16, DType::kBF16, false}, plain_device_memory()));
   std::vector<std::int32_t> positions(static_cast<std::size_t>(n));
-  for (int i = 0; i < n; ++i) positions[static_cast<std::size_t>(i)] = i;
+  for (int i = 0; i < n; ++i) positions[i] = i;
   keys.extend(positions);
   AttentionJob job;
   job.keys = &keys;

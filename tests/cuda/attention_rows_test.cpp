@@ -71,7 +71,7 @@ TEST(CudaAttendRows, HeadDimsBesideThePowersOfTwo) {
       p.set_patterns(patterns);
       attend(p);
       p.expect_pairs(tolerance_of(dtype), [&](int row, int head, int key) {
-        return pattern_contains(patterns[static_cast<std::size_t>(head)], p.pass(), row, key);
+        return pattern_contains(patterns[head], p.pass(), row, key);
       });
     }
   }
@@ -113,16 +113,15 @@ TEST(CudaAttendRows, RowsThatSeeNothing) {
       Problem p({70, keys, 1, 32, dtype}, 9);
       AttentionJob job = p.job();
       std::vector<std::int32_t> positions(70);
-      for (int r = 0; r < 70; ++r)
-        positions[static_cast<std::size_t>(r)] = r < 66 ? r - 66 : keys - 70 + r;
+      for (int r = 0; r < 70; ++r) positions[r] = r < 66 ? r - 66 : keys - 70 + r;
       job.positions = positions.data();
       const AttentionJob* const jobs[] = {&job};
       cuda::Context context(0);
       cuda::attend_rows(context, p.scale(), jobs);
       context.synchronize();
       for (int r = 0; r < 70; ++r) {
-        const float out = p.out()[static_cast<std::size_t>(r * 64)];
-        EXPECT_EQ(p.lse()[static_cast<std::size_t>(r)] == -INFINITY, r < 66) << r;
+        const float out = p.out()[r * 64];
+        EXPECT_EQ(p.lse()[r] == -INFINITY, r < 66) << r;
         EXPECT_EQ(out == 0, r < 66) << r;
         EXPECT_TRUE(std::isfinite(out)) << r;
       }

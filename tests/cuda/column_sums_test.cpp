@@ -52,11 +52,11 @@ struct ColumnSums {
       for (int j = 0; j < x.shape.keys; ++j) {
         double weight = x.probability(head, r, j);
         if (rule && x.sees(r, j)) {
-          const auto seed = seeds[static_cast<std::size_t>(r * x.lse_stride() + head)];
+          const auto seed = seeds[r * x.lse_stride() + head];
           const double g = rule->gumbel ? gumbel(seed, x.host.position(j)) : 0;
           weight = std::exp((std::log(weight) + g) / rule->temperature);
         }
-        sum += row[static_cast<std::size_t>(j)] = weight;
+        sum += row[j] = weight;
       }
       for (std::size_t j = 0; j < row.size() && sum > 0; ++j) out[j] += row[j] / sum;
     }
@@ -116,7 +116,7 @@ TEST_P(ColumnSumsOf, EqualTheCpu) {
       const std::vector<double> want = cpu.reference(h);
       for (int j = 0; j < shape.keys + 5; ++j) {
         const auto at = static_cast<std::size_t>(h * (shape.keys + 5) + j);
-        const double sum = j < shape.keys ? want[static_cast<std::size_t>(j)] : 0.125;
+        const double sum = j < shape.keys ? want[j] : 0.125;
         ASSERT_NEAR(got[at], sum, 1e-5 * sum) << h << " " << j;
         if (has_cpu) {
           ASSERT_NEAR(got[at], cpu.sums[at], 1e-5 * sum) << h << " " << j;

@@ -111,7 +111,7 @@ class Row {
       }
       for (std::size_t d = 0; d < want.out.size(); ++d)
         worst = larger(worst, std::abs(out[at + d] - want.out[d]));
-      const double got = lse[static_cast<std::size_t>(h)];
+      const double got = lse[h];
       if (got != want.lse) worst = larger(worst, std::abs(got - want.lse));
     }
     return worst;
@@ -150,8 +150,7 @@ class Row {
     if (!slots_) return true;
     const auto at = std::lower_bound(slots_->begin(), slots_->end(), slot);
     if (at == slots_->end() || *at != slot) return false;
-    return slot_heads_.empty() ||
-           (slot_heads_[static_cast<std::size_t>(at - slots_->begin())] >> head & 1) != 0;
+    return slot_heads_.empty() || (slot_heads_[at - slots_->begin()] >> head & 1) != 0;
   }
   static double larger(double a, double b) { return b <= a ? a : b; }  // NaN is largest
 

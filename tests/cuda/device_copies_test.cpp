@@ -87,7 +87,7 @@ class Append : public testing::TestWithParam<std::tuple<DType, bool, int>> {
 
   static std::vector<std::int32_t> positions(int begin, int count) {
     std::vector<std::int32_t> out(static_cast<std::size_t>(count));
-    for (int i = 0; i < count; ++i) out[static_cast<std::size_t>(i)] = begin + i;
+    for (int i = 0; i < count; ++i) out[i] = begin + i;
     return out;
   }
 

@@ -78,7 +78,7 @@ TYPED_TEST(EmulatedProduct, EqualsThePlainProduct) {
     constexpr int kTimes = 3;
     PinnedVector<Fragments<T>> fragments(64);  // two warps, the second with the rows of c negated
     for (int thread = 0; thread < 64; ++thread) {
-      Fragments<T>& f = fragments[static_cast<std::size_t>(thread)];
+      Fragments<T>& f = fragments[thread];
       const int lane = thread % 32;
       for (int i = 0; i < 8; ++i)
         f.a[i] = a_short[place_in_a(lane, i).row][place_in_a(lane, i).column];
@@ -95,7 +95,7 @@ TYPED_TEST(EmulatedProduct, EqualsThePlainProduct) {
         const Place p = place_in_d(thread % 32, i);
         double sum = thread < 32 ? c[p.row][p.column] : -c[p.row][p.column];
         for (int k = 0; k < 16; ++k) sum += kTimes * a[p.row][k] * b[k][p.column];
-        EXPECT_NEAR(fragments[static_cast<std::size_t>(thread)].d[i], sum, 1e-4);
+        EXPECT_NEAR(fragments[thread].d[i], sum, 1e-4);
       }
     }
   });

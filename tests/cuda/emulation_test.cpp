@@ -203,8 +203,7 @@ TEST_F(Emulated, PartsOfAWarpSynchroniseSeparately) {
     run(halves, 1, 32, 0, out.data());
     for (int lane = 0; lane < 32; ++lane) {
       // Lane 31 has exited: all bits of its value are set.
-      EXPECT_EQ(out[static_cast<std::size_t>(lane)],
-                lane % 8 == 7 ? 0 : (lane < 16 ? 100 : 51) - 1);
+      EXPECT_EQ(out[lane], lane % 8 == 7 ? 0 : (lane < 16 ? 100 : 51) - 1);
     }
   });
 }

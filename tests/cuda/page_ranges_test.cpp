@@ -183,7 +183,7 @@ TEST_F(PageRanges, KernelsReadSetsOfSeveralPoolsInOneLaunch) {
         }
         for (int t = 0; t < host.size(); ++t) {
           host.read_value(t, value.data());
-          const double w = std::exp(dots[static_cast<std::size_t>(t)] - largest);
+          const double w = std::exp(dots[t] - largest);
           sum += w;
           for (std::size_t d = 0; d < kWidth; ++d) {
             expected[d] += w * value[d];

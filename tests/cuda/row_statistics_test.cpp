@@ -54,7 +54,7 @@ TEST_F(RowStatistics, RowProbabilitiesOfChosenRows) {
   for (int i = 0; i < 300; ++i) {
     const int r = i * 37 % 90;
     q.insert(q.end(), x.query(0, r), x.query(0, r) + 16);
-    positions.push_back(x.positions[static_cast<std::size_t>(r)]);
+    positions.push_back(x.positions[r]);
     want.insert(want.end(), all.begin() + r * 128, all.begin() + (r + 1) * 128);
   }
   cuda::row_probabilities(context, kScale, x.device, {q.data(), 300, 16}, positions.data(), 0,
@@ -90,10 +90,9 @@ TEST_F(RowStatistics, MassIsTheSumOfRows) {
         for (int j = 0; j < shape.keys; ++j) {
           if (!x.sees(r, j)) continue;
           const float p = rows[static_cast<std::size_t>(r) * ld + static_cast<std::size_t>(j)];
-          want.vertical[static_cast<std::size_t>(h * (shape.keys + 3) + j)] += p;
+          want.vertical[h * (shape.keys + 3) + j] += p;
           if (shape.heads == 1)
-            want.slash[static_cast<std::size_t>(x.positions[static_cast<std::size_t>(r)] -
-                                                x.host.position(j))] += p;
+            want.slash[x.positions[static_cast<std::size_t>(r)] - x.host.position(j)] += p;
         }
       }
     }

@@ -90,15 +90,14 @@ class Problem {
         const std::size_t at =
             static_cast<std::size_t>(r) * stride_ + static_cast<std::size_t>(h * c_.head_dim);
         const int position = row_positions()[r];
-        EagerRow row = eager_attention(q_.data() + at, keys_, values_, c_.head_dim, [&](int j) {
-          return visible(position, h, positions_[static_cast<std::size_t>(j)]);
-        });
+        EagerRow row = eager_attention(q_.data() + at, keys_, values_, c_.head_dim,
+                                       [&](int j) { return visible(position, h, positions_[j]); });
         if (std::isnan(row.lse)) {  // the row can attend to no key
           row.out.assign(row.out.size(), 0);
           row.lse = -INFINITY;
         }
         std::copy(row.out.begin(), row.out.end(), want.begin() + static_cast<std::ptrdiff_t>(at));
-        want_lse[static_cast<std::size_t>(r * c_.heads + h)] = static_cast<float>(row.lse);
+        want_lse[r * c_.heads + h] = static_cast<float>(row.lse);
       }
     }
     expect_equal(out(), want, tolerance);

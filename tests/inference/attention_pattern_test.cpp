@@ -110,7 +110,7 @@ TEST(AttentionPattern, KeyBlocksOfAnySize) {
       const HeadPattern p = key_blocks(size, rows, pass, 5);
       const BlockGrid grid(size, pass.first_position);
       for (int i = pass.first_position; i < pass.first_position + pass.rows; ++i) {
-        const auto& list = p.blocks[static_cast<std::size_t>((i - pass.first_position) / rows)];
+        const auto& list = p.blocks[(i - pass.first_position) / rows];
         for (int j = 0; j <= i; ++j) {
           ASSERT_EQ(pattern_contains(p, pass, i, j),
                     std::binary_search(list.begin(), list.end(), grid.block_of(j)));

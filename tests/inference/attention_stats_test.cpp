@@ -39,7 +39,7 @@ TEST(QueryTail, HoldsTheLastRows) {
       }
       ASSERT_EQ(tail.rows(), static_cast<int>(want.size()));
       for (int i = 0; i < tail.rows(); ++i) {
-        const auto& [at, x] = want[static_cast<std::size_t>(i)];
+        const auto& [at, x] = want[i];
         ASSERT_EQ(tail.positions()[i], at);
         ASSERT_EQ(tail.row(i)[0], x);
         ASSERT_EQ(tail.row(i)[1], -x);
@@ -116,8 +116,7 @@ TEST_P(WindowMass, EqualsDoublePrecision) {
           ASSERT_EQ(note.rows, std::min(window, rows_known));
           const QueryTail& tail = c.sequence.at(note.layer).tail;
           for (int h = 0; h < shape.heads; ++h) {
-            const KvHeadCache& set =
-                before_eviction.sets(note.layer)[static_cast<std::size_t>(h / shape.group())];
+            const KvHeadCache& set = before_eviction.sets(note.layer)[h / shape.group()];
             std::vector<double> want(static_cast<std::size_t>(set.size()), 0.0);
             for (int r = tail.rows() - note.rows; r < tail.rows(); ++r) {
               const auto row = reference_row(set, tail.row(r) + h * shape.head_dim, shape.head_dim,
@@ -134,7 +133,7 @@ TEST_P(WindowMass, EqualsDoublePrecision) {
             // The last row of the pass is the last row of the tail.
             const auto last = reference_row(set, tail.row(tail.rows() - 1) + h * shape.head_dim,
                                             shape.head_dim, tail.positions()[tail.rows() - 1]);
-            const float* row = note.pass_rows[static_cast<std::size_t>(h)].data() + note.ld;
+            const float* row = note.pass_rows[h].data() + note.ld;
             for (std::size_t j = 0; j < last.size(); ++j) ASSERT_NEAR(row[j], last[j], 1e-5);
           }
         }
@@ -201,8 +200,8 @@ TEST(LineMasses, OfAnyRows) {
         for (int r = first; r < first + count; ++r) {
           const int i = skipped + r;
           for (int j = 0; j <= i; ++j) {
-            vertical[static_cast<std::size_t>(j)] += layer.probability(h, i, j);
-            slash[static_cast<std::size_t>(i - j)] += layer.probability(h, i, j);
+            vertical[j] += layer.probability(h, i, j);
+            slash[i - j] += layer.probability(h, i, j);
           }
           const LineMass one = layer.stats->line_mass(h, r, 1);
           for (std::size_t o = 0; o < one.slash.size(); ++o) row_by_row[o] += one.slash[o];

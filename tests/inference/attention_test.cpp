@@ -20,7 +20,7 @@ using test::random_floats;
 
 std::vector<std::int32_t> iota(int n, int step = 1) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(n));
-  for (int i = 0; i < n; ++i) out[static_cast<std::size_t>(i)] = i * step;
+  for (int i = 0; i < n; ++i) out[i] = i * step;
   return out;
 }
 
@@ -70,15 +70,13 @@ struct Problem {
     for (int r = 0; r < c.rows; ++r) {
       for (int h = 0; h < c.heads; ++h) {
         const std::size_t at = static_cast<std::size_t>((r * c.heads + h) * c.head_dim);
-        const auto want = eager_attention(q.data() + at, keys, values, c.head_dim, [&](int j) {
-          return visible(positions[static_cast<std::size_t>(r)], h, j);
-        });
+        const auto want = eager_attention(q.data() + at, keys, values, c.head_dim,
+                                          [&](int j) { return visible(positions[r], h, j); });
         for (int d = 0; d < c.head_dim; ++d) {
-          ASSERT_NEAR(out[at + static_cast<std::size_t>(d)], want.out[static_cast<std::size_t>(d)],
-                      tolerance)
+          ASSERT_NEAR(out[at + static_cast<std::size_t>(d)], want.out[d], tolerance)
               << "row " << r << " head " << h;
         }
-        ASSERT_NEAR(lse[static_cast<std::size_t>(r * c.heads + h)], want.lse, 1e-4);
+        ASSERT_NEAR(lse[r * c.heads + h], want.lse, 1e-4);
       }
     }
   }
@@ -232,7 +230,7 @@ TEST(Attention, SlotsOfSomeHeads) {
       p.run(j, 2);
       p.expect_equal(
           [&](int, int head, int key) {
-            const auto& list = shared.of_head[static_cast<std::size_t>(head)];
+            const auto& list = shared.of_head[head];
             return std::binary_search(list.begin(), list.end(), key);
           },
           1e-5);
@@ -313,9 +311,7 @@ void expect_patterns_equal_their_mask(std::span<const int> sizes, DType dtype) {
       j.patterns = patterns.data();
       p.run(j, 2);
       p.expect_equal(
-          [&](int i, int h, int key) {
-            return pattern_contains(patterns[static_cast<std::size_t>(h)], j.pass, i, key);
-          },
+          [&](int i, int h, int key) { return pattern_contains(patterns[h], j.pass, i, key); },
           1e-5);
     }
   }
@@ -338,13 +334,12 @@ TEST(RowProbabilities, EqualEager) {
     cpu::row_probabilities(0.125f, p.set, {p.q.data(), 5, 64}, p.positions.data(), window,
                            {got.data(), 5, 384});
     for (int r = 0; r < 5; ++r) {
-      const int i = p.positions[static_cast<std::size_t>(r)];
+      const int i = p.positions[r];
       const auto want = eager_attention(p.q.data() + r * 64, p.keys, p.values, 64, [&](int j) {
         return j <= i && (window == 0 || j > i - window);
       });
       for (int j = 0; j < 384; ++j) {
-        EXPECT_NEAR(got[static_cast<std::size_t>(r * 384 + j)],
-                    j < 333 ? want.probabilities[static_cast<std::size_t>(j)] : 0.0, 1e-6);
+        EXPECT_NEAR(got[r * 384 + j], j < 333 ? want.probabilities[j] : 0.0, 1e-6);
       }
     }
   }

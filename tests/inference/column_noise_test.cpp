@@ -64,9 +64,7 @@ int cell(double u, int cells) {
 
 class ColumnNoise : public testing::Test {
  protected:
-  double at(int row, int pair) const {
-    return uniforms_[static_cast<std::size_t>(row * kPairs + pair)];
-  }
+  double at(int row, int pair) const { return uniforms_[row * kPairs + pair]; }
   const std::vector<double> uniforms_ = uniforms();
 };
 

@@ -258,7 +258,7 @@ struct ReadInBlocks : SelectionPolicy, PromptSelection {
     EXPECT_EQ(lse.rows, view.rows);
     EXPECT_EQ(lse.columns, view.shape.heads);
     seen.resize(static_cast<std::size_t>(view.shape.layers));
-    int& next = seen[static_cast<std::size_t>(view.layer)];
+    int& next = seen[view.layer];
     EXPECT_EQ(view.first_position, next);
     next += view.rows;
   }
@@ -390,8 +390,8 @@ TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
     for (std::size_t s = 0; s < static_cast<std::size_t>(c.kv_heads); ++s) {
       for (int j = 0; j < 7; ++j) {
         const KvHeadCache& from = whole.sequence.sets(l)[s];
-        test::read_row(from, KvRow::kPreRopeKey, kept[static_cast<std::size_t>(j)], raw.data());
-        test::read_row(from, KvRow::kValue, kept[static_cast<std::size_t>(j)], value.data());
+        test::read_row(from, KvRow::kPreRopeKey, kept[j], raw.data());
+        test::read_row(from, KvRow::kValue, kept[j], value.data());
         for (int d = 0; d < half; ++d) {
           const auto i = static_cast<std::size_t>(d), k = static_cast<std::size_t>(d + half);
           const double angle = j * static_cast<double>(frequencies[i]);

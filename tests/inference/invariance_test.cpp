@@ -75,7 +75,7 @@ std::vector<Trace> together(Engine& engine, const std::vector<Script>& scripts,
       std::vector<Pass> steps;
       for (std::size_t i = 0; i < scripts.size(); ++i) {
         steps.push_back({.sequence = &sequences[i],
-                         .tokens = {&scripts[i].answer[turn][static_cast<std::size_t>(k)], 1},
+                         .tokens = {&scripts[i].answer[turn][k], 1},
                          .kind = Pass::Kind::kDecode});
       }
       const auto next = engine.forward(steps);

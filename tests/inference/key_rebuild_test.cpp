@@ -81,13 +81,12 @@ TEST(RebuildKeys, AreRotatedProducts) {
         for (std::size_t s = 0; s < 3; ++s) {
           std::vector<int> row_of(140, -1);
           for (const auto& run : of_sets[s]) {
-            for (int k = 0; k < run.count; ++k)
-              row_of[static_cast<std::size_t>(run.slot + k)] = run.row + k;
+            for (int k = 0; k < run.count; ++k) row_of[run.slot + k] = run.row + k;
           }
           std::vector<float> key(static_cast<std::size_t>(dim)), other(key.size());
           for (int slot = 0; slot < 140; ++slot) {
             test::read_row(sets[s], KvRow::kKey, slot, key.data());
-            const int row = row_of[static_cast<std::size_t>(slot)];
+            const int row = row_of[slot];
             test::read_row(sets[s], KvRow::kValue, slot, other.data());
             for (const float x : other) ASSERT_EQ(x, 7);
             test::read_row(sets[s], KvRow::kPreRopeKey, slot, other.data());
@@ -95,8 +94,7 @@ TEST(RebuildKeys, AreRotatedProducts) {
             const auto product = [&](int d) {
               double sum = 0;
               for (int r = 0; r < rank; ++r)
-                sum +=
-                    double{rows.values[static_cast<std::size_t>(row * rank + r)]} * basis.at(r, d);
+                sum += double{rows.values[row * rank + r]} * basis.at(r, d);
               return sum;
             };
             for (int d = 0; d < dim; ++d) {
@@ -108,7 +106,7 @@ TEST(RebuildKeys, AreRotatedProducts) {
                              high = product(pair + dim / 2);
                 want = d < dim / 2 ? low * cos - high * sin : high * cos + low * sin;
               }
-              ASSERT_NEAR(key[static_cast<std::size_t>(d)], want, 1e-5 + unit * std::abs(want))
+              ASSERT_NEAR(key[d], want, 1e-5 + unit * std::abs(want))
                   << "set " << s << ", slot " << slot << ", " << d;
             }
           }

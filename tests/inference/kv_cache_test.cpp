@@ -40,7 +40,7 @@ struct Checked {
   void keep(const std::vector<std::int32_t>& slots) {
     set.keep(slots);
     std::vector<Token> next;
-    for (std::int32_t s : slots) next.push_back(model[static_cast<std::size_t>(s)]);
+    for (std::int32_t s : slots) next.push_back(model[s]);
     model = next;
   }
   void check() const {
@@ -51,7 +51,7 @@ struct Checked {
       ASSERT_EQ(set.page_data()[i], set.pages()[i]->data);
     std::vector<float> row(kHeadDim);
     for (int j = 0; j < set.size(); ++j) {
-      const Token& t = model[static_cast<std::size_t>(j)];
+      const Token& t = model[j];
       ASSERT_EQ(set.position(j), t.position);
       set.read_key(j, row.data());
       ASSERT_EQ(row, t.key) << j;

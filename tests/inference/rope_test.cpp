@@ -26,8 +26,7 @@ double plain(double theta, int pair) {
 void expect_frequencies(const RopeConfig& rope, const std::function<double(int)>& want) {
   const std::vector<float> got = rope_frequencies(rope, kRotatedDim);
   ASSERT_EQ(got.size(), static_cast<std::size_t>(kRotatedDim / 2));
-  for (int i = 0; i < kRotatedDim / 2; ++i)
-    EXPECT_NEAR(got[static_cast<std::size_t>(i)] / want(i), 1, 2e-6) << i;
+  for (int i = 0; i < kRotatedDim / 2; ++i) EXPECT_NEAR(got[i] / want(i), 1, 2e-6) << i;
 }
 
 TEST(Rope, PlainAndLinear) {

@@ -43,7 +43,7 @@ TEST(Sampler, DrawsFromTheSoftmax) {
     constexpr int kDraws = 20'000;
     Sampler sampler(temperature, 42);
     std::vector<int> counts(logits.size(), 0);
-    for (int i = 0; i < kDraws; ++i) ++counts[static_cast<std::size_t>(sampler.sample(logits))];
+    for (int i = 0; i < kDraws; ++i) ++counts[sampler.sample(logits)];
     double total = 0, chi = 0;
     for (float x : logits) total += std::exp(x / temperature);
     for (std::size_t i = 0; i < logits.size(); ++i) {

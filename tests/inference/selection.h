@@ -93,9 +93,7 @@ class BackendMatrix {
   }
 
   MatrixView<float> view() { return {array_.data(), rows_, columns_, stride_}; }
-  float at(std::int64_t r, std::int64_t c) const {
-    return values_[static_cast<std::size_t>(r * columns_ + c)];
-  }
+  float at(std::int64_t r, std::int64_t c) const { return values_[r * columns_ + c]; }
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
   /// Reads the output of a backend; the gaps between the rows must be unchanged.
@@ -103,9 +101,9 @@ class BackendMatrix {
     const std::vector<float> all = array_.values();
     for (std::int64_t r = 0; r < rows_; ++r) {
       for (std::int64_t c = 0; c < stride_; ++c) {
-        const float x = all[static_cast<std::size_t>(r * stride_ + c)];
+        const float x = all[r * stride_ + c];
         if (c < columns_) {
-          values_[static_cast<std::size_t>(r * columns_ + c)] = x;
+          values_[r * columns_ + c] = x;
         } else {
           EXPECT_EQ(x, kGap) << "written between rows";
         }
@@ -120,8 +118,7 @@ class BackendMatrix {
   std::vector<float> spread() const {
     std::vector<float> out(static_cast<std::size_t>(rows_ * stride_), kGap);
     for (std::int64_t r = 0; r < rows_; ++r) {
-      for (std::int64_t c = 0; c < columns_; ++c)
-        out[static_cast<std::size_t>(r * stride_ + c)] = at(r, c);
+      for (std::int64_t c = 0; c < columns_; ++c) out[r * stride_ + c] = at(r, c);
     }
     return out;
   }

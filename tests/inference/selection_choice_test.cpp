@@ -239,7 +239,7 @@ TEST(BlendRows, IsWeighted) {
     backend->blend({&job, 1});
     out.read();
     for (int h = 0; h < 4; ++h) {
-      const double weight = double{weights[static_cast<std::size_t>(h)]};
+      const double weight = double{weights[h]};
       for (int d = 0; d < dim; ++d) {
         const float was = before[elements(h, dim) + static_cast<std::size_t>(d)];
         EXPECT_NEAR(out.at(h, d), weight * was + (1 - weight) * vector.at(0, d), 1e-6) << h;
@@ -331,7 +331,7 @@ TEST(PreRopeKeys, AreAttendedTo) {
         job.lse = lse.view();
         job.slots = slots;
         job.pre_rope = slots != nullptr;
-        job.pass = {positions[static_cast<std::size_t>(row)], 1};
+        job.pass = {positions[row], 1};
         backend->attend(0.25f, {&job, 1});
         std::vector<float> all = out.read();
         const std::vector<float> sums = lse.read();
@@ -352,9 +352,7 @@ TEST(PreRopeKeys, AreAttendedTo) {
         backend->memory()->copy(copies);
         for (const int row : {0, 1}) {
           std::vector<std::int32_t> seen = slots;
-          std::erase_if(seen, [&](std::int32_t slot) {
-            return slot > positions[static_cast<std::size_t>(row)] - shift;
-          });
+          std::erase_if(seen, [&](std::int32_t slot) { return slot > positions[row] - shift; });
           const std::vector<float> want = attend(raw, row, nullptr), got = attend(set, row, &seen);
           for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-6) << i;
         }
@@ -365,9 +363,8 @@ TEST(PreRopeKeys, AreAttendedTo) {
 
 std::vector<std::int32_t> sorted_top(const std::vector<float>& scores, int k) {
   std::vector<std::int32_t> out = all_slots(static_cast<int>(scores.size()));
-  std::stable_sort(out.begin(), out.end(), [&](std::int32_t a, std::int32_t b) {
-    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(out.begin(), out.end(),
+                   [&](std::int32_t a, std::int32_t b) { return scores[a] > scores[b]; });
   out.resize(static_cast<std::size_t>(std::clamp(k, 0, static_cast<int>(out.size()))));
   std::sort(out.begin(), out.end());
   return out;
@@ -486,7 +483,7 @@ TEST(AssignNearest, FindsTheNearest) {
         for (std::int64_t d = 0; d < c.vectors.columns(); ++d)
           sum += std::pow(double{c.vectors.at(r, d)} - c.centroids.at(i, d), 2);
       }
-      const std::size_t found = out[static_cast<std::size_t>(r)];
+      const std::size_t found = out[r];
       ASSERT_LT(found, distances.size());
       ASSERT_LE(distances[found], *std::min_element(distances.begin(), distances.end()) + 1e-4);
     }
@@ -531,8 +528,7 @@ TEST(ReadKeys, ReturnsTheStoredKeys) {
         out.read();
         for (int r = 0; r < rows; ++r) {
           for (int d = 0; d < head_dim; ++d) {
-            ASSERT_EQ(out.at(r, d), expected[static_cast<std::size_t>(r * head_dim + d)])
-                << r << ", " << d;
+            ASSERT_EQ(out.at(r, d), expected[r * head_dim + d]) << r << ", " << d;
           }
         }
       }

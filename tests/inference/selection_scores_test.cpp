@@ -107,7 +107,7 @@ TEST_P(KeyScores, AreProducts) {
     c.out.read();
     for (int h = 0; h < c.shape.heads; ++h) {
       for (int j = 0; j < c.shape.n; ++j) {
-        const int slot = c.slots.empty() ? j : c.slots[static_cast<std::size_t>(j)];
+        const int slot = c.slots.empty() ? j : c.slots[j];
         if (slot < 0) {
           ASSERT_EQ(c.out.at(h, j), -INFINITY) << h << ", " << j;
           continue;
@@ -458,7 +458,7 @@ TEST_P(DimensionScores, AreThoseOfTheTransposedKeys) {
     expect_scores(c.out, c.shape, [&](int h, int j) {
       double sum = 0;
       for (int d : c.dims) sum += double{c.q.at(h, d)} * key(j, d);
-      return sum * (c.factors.empty() ? 1 : c.factors[static_cast<std::size_t>(h)]);
+      return sum * (c.factors.empty() ? 1 : c.factors[h]);
     });
   }
 }

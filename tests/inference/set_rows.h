@@ -12,7 +12,7 @@ namespace turnbench::test {
 
 inline std::byte* row_address(const KvHeadCache& set, KvRow row, int slot) {
   const PageLayout& layout = set.layout();
-  return set.pages()[static_cast<std::size_t>(slot / kPageTokens)]->data + layout.offset_of(row) +
+  return set.pages()[slot / kPageTokens]->data + layout.offset_of(row) +
          static_cast<std::size_t>(slot % kPageTokens) * layout.row_bytes();
 }
 

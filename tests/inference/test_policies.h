@@ -17,9 +17,8 @@ using Ints = std::vector<std::int32_t>;
 inline Ints best_slots(std::span<const float> scores, int k) {
   Ints order(scores.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return scores[a] > scores[b]; });
   order.resize(std::min(order.size(), static_cast<std::size_t>(k)));
   std::sort(order.begin(), order.end());
   return order;
@@ -97,14 +96,13 @@ struct ReadSome : SelectionPolicy {
   }
   void after_prefill(const LayerView& view) override {
     sizes.resize(static_cast<std::size_t>(view.shape.layers));
-    sizes[static_cast<std::size_t>(view.layer)].clear();
-    for (const KvHeadCache& set : view.sets)
-      sizes[static_cast<std::size_t>(view.layer)].push_back(set.size());
+    sizes[view.layer].clear();
+    for (const KvHeadCache& set : view.sets) sizes[view.layer].push_back(set.size());
   }
   Selection select(const LayerView& view) override {
     Selection out;
     for (std::size_t i = 0; i < view.sets.size(); ++i) {
-      const int prompt = sizes[static_cast<std::size_t>(view.layer)][i], n = view.sets[i].size();
+      const int prompt = sizes[view.layer][i], n = view.sets[i].size();
       Ints& list = out.slots.emplace_back();
       for (int j = 0; j < n; ++j) {
         if (j % 3 == 0 || j == prompt - 1 || j == n - 1) list.push_back(j);
@@ -123,7 +121,7 @@ struct ComputeLines : PrefillPolicy {
   std::vector<HeadPattern> plan(const LayerView& view) override {
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
     view.stats.for_each_head([&](int head) {
-      HeadPattern& p = out[static_cast<std::size_t>(head)];
+      HeadPattern& p = out[head];
       p.kind = HeadPattern::Kind::kVerticalSlash;
       p.granularity = HeadPattern::Granularity::kLine;
       for (std::int32_t slot : best_slots(view.stats.line_mass(head, 8).vertical, 12))

@@ -35,8 +35,7 @@ TEST(AShape, LocalWindowsOfOneGiveTheRowsOwnValues) {
   const std::vector<float> out = attend(layer, plan("a-shape:n_init=0,n_local=1", layer));
   for (int i = 0; i < 100; ++i) {
     for (int c = 0; c < 32; ++c) {
-      ASSERT_NEAR(out[static_cast<std::size_t>(i * 32 + c)],
-                  layer.values[0][static_cast<std::size_t>(i * 16 + c % 16)], 1e-6);
+      ASSERT_NEAR(out[i * 32 + c], layer.values[0][i * 16 + c % 16], 1e-6);
     }
   }
 }

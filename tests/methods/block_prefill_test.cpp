@@ -17,8 +17,7 @@ Doubles query(const Layer& layer, int h, int i) {
   return {q, q + layer.shape.head_dim};
 }
 Doubles key(const Layer& layer, int h, int j) {
-  const float* k = layer.keys[static_cast<std::size_t>(h / layer.shape.group())].data() +
-                   j * layer.shape.head_dim;
+  const float* k = layer.keys[h / layer.shape.group()].data() + j * layer.shape.head_dim;
   return {k, k + layer.shape.head_dim};
 }
 
@@ -84,8 +83,8 @@ std::set<std::pair<int, int>> reference_blocks(Layer& layer, int h, const FlexSe
   for (int i = n - last; i < n; ++i) {
     for (int j = 0; j <= i; ++j) {
       const auto p = static_cast<float>(layer.probability(h, i, j) / last);
-      vert[static_cast<std::size_t>(j)] += p;
-      slash[static_cast<std::size_t>(n - 1 - (i - j))] += p;  // t
+      vert[j] += p;
+      slash[n - 1 - (i - j)] += p;  // t
     }
   }
   const int minb = (s.min_budget + bs - 1) / bs;
@@ -125,10 +124,9 @@ std::set<std::pair<int, int>> reference_blocks(Layer& layer, int h, const FlexSe
   for (int r = first; r < nb; ++r) {
     const Doubles rows = mean(begin + r * bs, clip(begin + (r + 1) * bs), query_of);
     Doubles row;
-    for (int c = 0; c <= r; ++c)
-      row.push_back(dot(rows, k[static_cast<std::size_t>(c)]) / std::sqrt(layer.shape.head_dim));
+    for (int c = 0; c <= r; ++c) row.push_back(dot(rows, k[c]) / std::sqrt(layer.shape.head_dim));
     row = softmax(row);
-    for (int c = 0; c <= r; ++c) map.emplace_back(-row[static_cast<std::size_t>(c)], r, c);
+    for (int c = 0; c <= r; ++c) map.emplace_back(-row[c], r, c);
   }
   std::sort(map.begin(), map.end());
   double sum = 0;
@@ -163,8 +161,7 @@ TEST(FlexPrefill, EqualsItsMask) {
         ++(query_aware ? aware : unaware);
       }
       expect_equal(layer, patterns, [&](int h, int i, int j) -> bool {
-        return blocks[static_cast<std::size_t>(h)]
-                     [static_cast<std::size_t>((i + lead) / bs * side + (j + lead) / bs)];
+        return blocks[h][static_cast<std::size_t>((i + lead) / bs * side + (j + lead) / bs)];
       });
     });
   }
@@ -206,7 +203,7 @@ std::vector<std::set<int>> reference_segments(const Layer& layer, int set, const
           for (std::size_t c = 0; c < k.size(); ++c)
             kmax[c] = std::max(kmax[c], k[c]), kmin[c] = std::min(kmin[c], k[c]);
         }
-        scores[static_cast<std::size_t>(b)] +=
+        scores[b] +=
             std::max(dot(qmax, kmax) + dot(qmin, kmax), dot(qmax, kmin) + dot(qmin, kmin)) / 2 / g;
       }
     }
@@ -236,12 +233,11 @@ TEST(CritiPrefill, EqualsItsMaskInEveryLayer) {
       for (int l = 1; l < 4; ++l) {
         std::vector<std::vector<std::set<int>>> segments;
         for (int set = 0; set < layer.shape.kv_heads; ++set) {
-          segments.push_back(
-              reference_segments(layer, set, s, before[static_cast<std::size_t>(set)], l >= 2));
+          segments.push_back(reference_segments(layer, set, s, before[set], l >= 2));
         }
         const int first = layer.n - layer.rows, lead = (s.block - first % s.block) % s.block;
         expect_equal(layer, policy.prefill->plan(layer.view(l)), [&](int h, int i, int j) {
-          return segments[static_cast<std::size_t>(h / layer.shape.group())]
+          return segments[h / layer.shape.group()]
                          [static_cast<std::size_t>((i - first) / s.segment)]
                              .contains((j + lead) / s.block);
         });
@@ -258,8 +254,7 @@ TEST(CritiPrefill, BudgetsOfEverythingAreFullAttention) {
   const HeadPattern p = plan("critiprefill:budget=32,threshold=0,segment=64", layer, 1)[0];
   EXPECT_LT(pattern_pairs(p, {0, 700}), 700 * 701 / 2);
   const auto rows = rows_of(p, {0, 700});
-  for (int i = 640; i < 700; ++i)
-    EXPECT_EQ(rows[static_cast<std::size_t>(i)].size(), static_cast<std::size_t>(i) + 1);
+  for (int i = 640; i < 700; ++i) EXPECT_EQ(rows[i].size(), static_cast<std::size_t>(i) + 1);
 }
 
 TEST(CritiPrefill, WithoutFusionLayersAreIndependent) {

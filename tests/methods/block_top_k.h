@@ -55,14 +55,14 @@ class BlockTopK : public SelectionPolicy {
 
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    Layer& layer = layers_[view.layer];
     layer.means.assign(view.sets.size(), {});
     layer.tokens = view.sets.front().size();
     extend(view, layer);
   }
 
   Selection select(const LayerView& view) override {
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    Layer& layer = layers_[view.layer];
     const int tokens = view.sets.front().size();
     if (tokens != layer.tokens + 1) layer.means.assign(view.sets.size(), {});  // was truncated
     layer.tokens = tokens;

@@ -124,7 +124,7 @@ LayerSizes sizes_of_32(const std::string& spec, const LayerSizes& held, int prom
   const Policies p = Method::parse(spec).make();
   std::unique_ptr<Layer> layer;
   for (int l = 0; l < 32; ++l) {
-    const int n = held[static_cast<std::size_t>(l)];
+    const int n = held[l];
     if (!layer || layer->n != n) layer = std::make_unique<Layer>(1, 1, 8, n, 8, 1);
     layer->shape.layers = 32;
     layer->prompt_tokens = prompt;

@@ -46,7 +46,7 @@ struct Steps : test::Layer {
     return std::inner_product(q, q + kDim, key.begin(), 0.0);
   }
   std::vector<double> key(int set, int slot) const {
-    const float* k = keys[static_cast<std::size_t>(set)].data() + slot * kDim;
+    const float* k = keys[set].data() + slot * kDim;
     return {k, k + kDim};
   }
 
@@ -133,8 +133,7 @@ TEST(ClusterKv, ReadsTheClustersOfAPlainReference) {
     ASSERT_EQ(got.slots.size(), static_cast<std::size_t>(kSets * kGroup)) << spec;
     for (int head = 0; head < kSets * kGroup; ++head) {
       const auto clusters = clusters_of(layer, head / kGroup, kSinks, kPrompt, 12, 20);
-      EXPECT_EQ(got.slots[static_cast<std::size_t>(head)],
-                best_of(layer, head, clusters, chosen, kPrompt, n))
+      EXPECT_EQ(got.slots[head], best_of(layer, head, clusters, chosen, kPrompt, n))
           << spec << ", head " << head;
     }
   }
@@ -152,7 +151,7 @@ TEST(ClusterKv, EqualsTopKWhereEachTokenIsACluster) {
       scores.push_back(layer.score(head, layer.key(head / kGroup, slot)));
     Ints want;
     for (const std::int32_t j : test::best(scores, kChosen)) want.push_back(kSinks + j);
-    const Ints& list = got.slots[static_cast<std::size_t>(head)];
+    const Ints& list = got.slots[head];
     EXPECT_EQ(Ints(list.begin() + kSinks, list.end() - 1), want) << "head " << head;
     EXPECT_EQ(list.back(), n - 1);
   }
@@ -166,8 +165,8 @@ TEST(ClusterKv, CutsTheLastCluster) {
   for (KvHeadCache& set : layer.all) {
     for (int j = kSinks; j < n - 1; ++j) {
       std::vector<float> key(kDim);
-      const std::int32_t kind = kinds[static_cast<std::size_t>(j - kSinks)];
-      key[static_cast<std::size_t>(kind)] = static_cast<float>(3 - kind);
+      const std::int32_t kind = kinds[j - kSinks];
+      key[kind] = static_cast<float>(3 - kind);
       test::write_rows(set, j, key.data(), nullptr, nullptr);
     }
   }
@@ -176,8 +175,7 @@ TEST(ClusterKv, CutsTheLastCluster) {
   for (std::set<std::int32_t> drawn; drawn.size() < 3; ++layer.dialogue.seed) {
     drawn.clear();
     Random random = Random::from({layer.dialogue.seed, seed_of("clusterkv"), kLayer, kSinks});
-    for (const std::int32_t row : draw_rows(random, std::ssize(kinds), 3))
-      drawn.insert(kinds[static_cast<std::size_t>(row)]);
+    for (const std::int32_t row : draw_rows(random, std::ssize(kinds), 3)) drawn.insert(kinds[row]);
     if (drawn.size() == 3) break;
   }
   const Selection got = layer.first_step("clusterkv:nlist=3,budget=21");
@@ -229,9 +227,7 @@ TEST(ClusterKv, ClustersAnswersAndLaterTurns) {
   const auto check = [&](const Selection& got, const std::vector<std::vector<Cluster>>& clusters,
                          int tail, int n) {
     for (int head = 0; head < kSets * kGroup; ++head) {
-      EXPECT_EQ(
-          got.slots[static_cast<std::size_t>(head)],
-          best_of(layer, head, clusters[static_cast<std::size_t>(head / kGroup)], kChosen, tail, n))
+      EXPECT_EQ(got.slots[head], best_of(layer, head, clusters[head / kGroup], kChosen, tail, n))
           << "head " << head << " of " << n << " tokens";
     }
   };
@@ -245,8 +241,7 @@ TEST(ClusterKv, ClustersAnswersAndLaterTurns) {
     const int n = kPrompt + step;
     if (n - 1 - clustered == kWindow) {
       for (int s = 0; s < kSets; ++s)
-        append(all[static_cast<std::size_t>(s)],
-               clusters_of(layer, s, clustered, clustered + kWindow, 2, 20));
+        append(all[s], clusters_of(layer, s, clustered, clustered + kWindow, 2, 20));
       clustered += kWindow;
     }
     check(p.selection->select(layer.at(n, step)), all, clustered, n);
@@ -262,8 +257,7 @@ TEST(ClusterKv, ClustersAnswersAndLaterTurns) {
   check(fork->select(layer.at(kPrompt + kSteps, kSteps)), all, clustered, kPrompt + kSteps);
 
   for (int s = 0; s < kSets; ++s)
-    append(prompt[static_cast<std::size_t>(s)],
-           clusters_of(layer, s, kPrompt, kSecond, 2, 20));  // ceil(160 / 80)
+    append(prompt[s], clusters_of(layer, s, kPrompt, kSecond, 2, 20));  // ceil(160 / 80)
   p.selection->after_prefill(layer.at(kSecond, 0));
   check(p.selection->select(layer.at(kSecond + 1, 1)), prompt, kSecond, kSecond + 1);
   // A sequence that starts from the complete dialogue clusters it as one batch.
@@ -296,8 +290,7 @@ TEST(ClusterKv, SelectsInALongAnswerAfterAShortPrompt) {
     view.memo = nullptr;  // as in the steps of the engine
     if (n - 1 - clustered == kWindow) {
       for (int s = 0; s < kSets; ++s)
-        append(clusters[static_cast<std::size_t>(s)],
-               clusters_of(layer, s, clustered, clustered + kWindow, 2, 20));
+        append(clusters[s], clusters_of(layer, s, clustered, clustered + kWindow, 2, 20));
       clustered += kWindow;
     }
     EXPECT_TRUE(unclustered.selection->select(view).all())
@@ -310,10 +303,10 @@ TEST(ClusterKv, SelectsInALongAnswerAfterAShortPrompt) {
     }
     ASSERT_FALSE(got.all()) << n;
     for (int head = 0; head < kSets * kGroup; ++head) {
-      const Ints& slots = got.slots[static_cast<std::size_t>(head)];
+      const Ints& slots = got.slots[head];
       EXPECT_LE(slots.size(), static_cast<std::size_t>(kBudget + kWindow));
-      EXPECT_EQ(slots, best_of(layer, head, clusters[static_cast<std::size_t>(head / kGroup)],
-                               kBudget - kSinks, clustered, n))
+      EXPECT_EQ(slots,
+                best_of(layer, head, clusters[head / kGroup], kBudget - kSinks, clustered, n))
           << "head " << head << " of " << n << " tokens";
     }
   }

@@ -43,16 +43,14 @@ struct SnapReference {
     std::vector<double> s(static_cast<std::size_t>(m), 0);
     for (int h = set * heads; h < (set + 1) * heads; ++h) {
       for (int i = m; i < layer.n; ++i) {
-        for (int j = 0; j < m; ++j)
-          s[static_cast<std::size_t>(j)] += layer.probability(h, i, j) / heads;
+        for (int j = 0; j < m; ++j) s[j] += layer.probability(h, i, j) / heads;
       }
     }
     for (int j = 0; j < m; ++j) {
       double x = max_pool ? -1 : 0;
       for (int k = j - kernel / 2; k <= j + kernel / 2; ++k) {
         if (k < 0 || k >= m) continue;
-        x = max_pool ? std::max(x, s[static_cast<std::size_t>(k)])
-                     : x + s[static_cast<std::size_t>(k)] / kernel;
+        x = max_pool ? std::max(x, s[k]) : x + s[k] / kernel;
       }
       scores.push_back(x);
     }
@@ -79,13 +77,11 @@ TEST(SnapKv, EqualsTheDenseReference) {
           ASSERT_EQ(per_query.size(), static_cast<std::size_t>(2 * group));
           for (int s = 0; s < 2; ++s) {
             const SnapReference want(layer, s, group, budget, 16, 5, max_pool);
-            EXPECT_TRUE(same_by_score(per_kv[static_cast<std::size_t>(s)], want.slots, want.scores))
-                << n << " " << group;
+            EXPECT_TRUE(same_by_score(per_kv[s], want.slots, want.scores)) << n << " " << group;
           }
           for (int h = 0; h < 2 * group; ++h) {
             const SnapReference want(layer, h, 1, budget, 16, 5, max_pool);
-            EXPECT_TRUE(
-                same_by_score(per_query[static_cast<std::size_t>(h)], want.slots, want.scores));
+            EXPECT_TRUE(same_by_score(per_query[h], want.slots, want.scores));
           }
         }
       }
@@ -112,8 +108,7 @@ TEST(SnapKv, ShortTurnScoresWithItsOwnRows) {
   std::vector<double> scores(92, 0);
   for (int h = 0; h < 2; ++h) {
     for (int i = 95; i < 100; ++i) {
-      for (int j = 0; j < 92; ++j)
-        scores[static_cast<std::size_t>(j)] += layer.probability(h, i, j) / 2;
+      for (int j = 0; j < 92; ++j) scores[j] += layer.probability(h, i, j) / 2;
     }
   }
   Ints want = best(scores, 32);

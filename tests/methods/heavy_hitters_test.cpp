@@ -76,17 +76,15 @@ TEST(H2o, EqualsTheDenseReference) {
         if (n <= budget) continue;
         for (int s = 0; s < 2; ++s) {
           const auto scores = summed(layer, s * group, group, 0, n - recent);
-          EXPECT_TRUE(equal_by_score(dynamic[static_cast<std::size_t>(s)],
-                                     and_tail(best(scores, budget - recent), n - recent, n), scores,
-                                     n))
+          EXPECT_TRUE(equal_by_score(
+              dynamic[s], and_tail(best(scores, budget - recent), n - recent, n), scores, n))
               << n;
         }
         for (int h = 0; h < 2 * group; ++h) {
           auto scores = summed(layer, h, 1, 0, n - recent);
-          for (int j = 0; j < n - recent; ++j) scores[static_cast<std::size_t>(j)] /= n - j;
-          EXPECT_TRUE(equal_by_score(prompt[static_cast<std::size_t>(h)],
-                                     and_tail(best(scores, budget - recent), n - recent, n), scores,
-                                     n))
+          for (int j = 0; j < n - recent; ++j) scores[j] /= n - j;
+          EXPECT_TRUE(equal_by_score(
+              prompt[h], and_tail(best(scores, budget - recent), n - recent, n), scores, n))
               << n;
         }
       }
@@ -98,7 +96,7 @@ TEST(H2o, EqualsTheDenseReference) {
 /// [0, n - w) over all n keys, and of the last w rows over keys up to their own position.
 std::vector<double> summed_under_a_corner(const Layer& layer, int h, int w) {
   const int n = layer.n, d = layer.shape.head_dim;
-  const std::vector<float>& keys = layer.keys[static_cast<std::size_t>(h / layer.shape.group())];
+  const std::vector<float>& keys = layer.keys[h / layer.shape.group()];
   std::vector<double> out(static_cast<std::size_t>(n), 0);
   for (int i = 0; i < n; ++i) {
     const int seen = i < n - w ? n : i + 1;
@@ -107,9 +105,8 @@ std::vector<double> summed_under_a_corner(const Layer& layer, int h, int w) {
     for (int j = 0; j < seen; ++j) {
       double dot = 0;
       for (int x = 0; x < d; ++x)
-        dot += static_cast<double>(
-                   layer.queries[static_cast<std::size_t>((i * layer.shape.heads + h) * d + x)]) *
-               keys[static_cast<std::size_t>(j * d + x)];
+        dot += static_cast<double>(layer.queries[(i * layer.shape.heads + h) * d + x]) *
+               keys[j * d + x];
       top = std::max(top, row.emplace_back(dot / std::sqrt(static_cast<double>(d))));
     }
     for (double& x : row) sum += x = std::exp(x - top);
@@ -143,11 +140,11 @@ TEST(H2o, UnderACornerMaskEqualsTheDenseReference) {
           }
           std::vector<double> scores(want.begin(), want.end() - w);
           for (std::size_t j = 0; j < scores.size(); ++j) of_group[j] += scores[j];
-          EXPECT_TRUE(equal_by_score(heads[static_cast<std::size_t>(h)],
-                                     and_tail(best(scores, budget - w), n - w, n), scores, n));
+          EXPECT_TRUE(
+              equal_by_score(heads[h], and_tail(best(scores, budget - w), n - w, n), scores, n));
         }
-        EXPECT_TRUE(equal_by_score(sets[static_cast<std::size_t>(s)],
-                                   and_tail(best(of_group, budget - w), n - w, n), of_group, n));
+        EXPECT_TRUE(
+            equal_by_score(sets[s], and_tail(best(of_group, budget - w), n - w, n), of_group, n));
       }
       EXPECT_GT(moved, 0.5) << n;
     }
@@ -188,11 +185,10 @@ struct DynamicReference {
   void step(int i, int limit, int keep_recent) {
     cached.push_back(i);
     mass.push_back(0);
-    const auto& row = rows[static_cast<std::size_t>(i)];
+    const auto& row = rows[i];
     double sum = 0;
-    for (int j : cached) sum += row[static_cast<std::size_t>(j)];
-    for (std::size_t c = 0; c < cached.size(); ++c)
-      mass[c] += row[static_cast<std::size_t>(cached[c])] / sum;
+    for (int j : cached) sum += row[j];
+    for (std::size_t c = 0; c < cached.size(); ++c) mass[c] += row[cached[c]] / sum;
     while (static_cast<int>(cached.size()) > limit) {
       std::size_t worst = 0;
       for (std::size_t c = 0; c + static_cast<std::size_t>(keep_recent) < cached.size(); ++c) {
@@ -214,8 +210,7 @@ std::unique_ptr<PrescribedLayer> layer_over(const Rows& rows, const std::vector<
   Rows small;
   for (std::size_t c = 0; c < cached.size(); ++c) {
     std::vector<double> out;
-    for (std::size_t j = 0; j <= c; ++j)
-      out.push_back(rows[static_cast<std::size_t>(cached[c])][static_cast<std::size_t>(cached[j])]);
+    for (std::size_t j = 0; j <= c; ++j) out.push_back(rows[cached[c]][cached[j]]);
     small.push_back(out);
   }
   return std::make_unique<PrescribedLayer>(std::vector<Rows>{small}, 1, pass_rows);
@@ -224,7 +219,7 @@ std::unique_ptr<PrescribedLayer> layer_over(const Rows& rows, const std::vector<
 /// Positions of the kept slots.
 std::vector<int> those(const std::vector<int>& cached, const KeepSets& kept) {
   std::vector<int> out;
-  for (int slot : kept.slots[0]) out.push_back(cached[static_cast<std::size_t>(slot)]);
+  for (int slot : kept.slots[0]) out.push_back(cached[slot]);
   return out;
 }
 
@@ -301,8 +296,7 @@ TEST(Keyformer, TemperatureEqualsTheDenseReference) {
   for (int i = 0; i < 150; ++i) {
     double sum = 0;
     for (int j = 0; j <= i; ++j) sum += std::sqrt(layer.probability(1, i, j));
-    for (int j = 0; j <= i; ++j)
-      want[static_cast<std::size_t>(j)] += std::sqrt(layer.probability(1, i, j)) / sum;
+    for (int j = 0; j <= i; ++j) want[j] += std::sqrt(layer.probability(1, i, j)) / sum;
   }
   const auto got = layer.stats->column_mass(rule).scores.head(1, 150);
   for (std::size_t j = 0; j < 150; ++j) EXPECT_NEAR(got[j], want[j], 1e-4);
@@ -343,13 +337,11 @@ TEST(Keyformer, NoiseIsGumbel) {
                          &layer.tail, nullptr, static_cast<std::uint64_t>(t));
     const auto row = stats.column_mass(rule).scores.head(0, n);
     EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, 1e-4);
-    ++won[static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin())];
+    ++won[std::max_element(row.begin(), row.end()) - row.begin()];
   }
   for (int j = 0; j < n; ++j) {
     const double p = layer.probability(0, n - 1, j);
-    EXPECT_NEAR(won[static_cast<std::size_t>(j)], p * trials,
-                5 * std::sqrt(p * (1 - p) * trials) + 1)
-        << j;
+    EXPECT_NEAR(won[j], p * trials, 5 * std::sqrt(p * (1 - p) * trials) + 1) << j;
   }
 }
 

@@ -40,14 +40,10 @@ struct PlainSettings {
 Ints greatest(const Row& scores, int k, double& closest) {
   Ints order(scores.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return scores[a] > scores[b]; });
   const auto count = static_cast<std::size_t>(k);
   if (count < order.size()) {
-    if (count > 0)
-      closest = std::min(closest, scores[static_cast<std::size_t>(order[count - 1])] -
-                                      scores[static_cast<std::size_t>(order[count])]);
+    if (count > 0) closest = std::min(closest, scores[order[count - 1]] - scores[order[count]]);
     order.resize(count);
   }
   std::sort(order.begin(), order.end());
@@ -115,10 +111,8 @@ class PlainInfLlm {
     for (int h = 0; h < heads(); ++h) {
       Row mean(static_cast<std::size_t>(layer_.dim), 0.0);
       for (std::size_t r = from; r < end; ++r) {
-        far[static_cast<std::size_t>(h)].push_back(
-            layer_.rotated(head_of(rows.queries[r], h), s_.local - 1));
-        for (std::size_t d = 0; d < mean.size(); ++d)
-          mean[d] += far[static_cast<std::size_t>(h)].back()[d] / count;
+        far[h].push_back(layer_.rotated(head_of(rows.queries[r], h), s_.local - 1));
+        for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += far[h].back()[d] / count;
       }
       means.push_back(mean);
     }
@@ -129,9 +123,7 @@ class PlainInfLlm {
       for (int h = 0; h < heads(); ++h) {
         const Row near =
             layer_.rotated(head_of(rows.queries[from + static_cast<std::size_t>(r)], h), position);
-        const Row value =
-            attend_row(near, far[static_cast<std::size_t>(h)][static_cast<std::size_t>(r)],
-                       position, h, of_heads[static_cast<std::size_t>(h)]);
+        const Row value = attend_row(near, far[h][r], position, h, of_heads[h]);
         mixed.insert(mixed.end(), value.begin(), value.end());
       }
       out.push_back(mixed);
@@ -162,7 +154,7 @@ class PlainInfLlm {
     const double scale = 1 / std::sqrt(static_cast<double>(layer_.dim));
     std::vector<std::pair<int, double>> seen;  // token, logit
     for (int j = 0; j <= position; ++j) {
-      const Row key = head_of(keys_[static_cast<std::size_t>(j)], set_of(head));
+      const Row key = head_of(keys_[j], set_of(head));
       if (position - j < s_.local) {
         seen.emplace_back(j, scale * dot(near, layer_.rotated(key, j)));
         continue;
@@ -179,7 +171,7 @@ class PlainInfLlm {
       const auto token = static_cast<std::size_t>(j);
       const Row value = head_of(values_[token], set_of(head));
       for (std::size_t d = 0; d < out.size(); ++d) out[d] += weight / sum * value[d];
-      if (position - j < s_.local) masses_[token][static_cast<std::size_t>(head)] += weight / sum;
+      if (position - j < s_.local) masses_[token][head] += weight / sum;
     }
     return out;
   }
@@ -192,13 +184,11 @@ class PlainInfLlm {
       std::vector<Row> block;
       for (int h = 0; h < heads(); ++h) {
         Row masses;
-        for (int i = 0; i < s_.block; ++i)
-          masses.push_back(
-              masses_[static_cast<std::size_t>(first_loose() + i)][static_cast<std::size_t>(h)]);
+        for (int i = 0; i < s_.block; ++i) masses.push_back(masses_[first_loose() + i][h]);
         Row mean(static_cast<std::size_t>(layer_.dim), 0.0);
         const Ints best = greatest(masses, s_.representatives, closest);
         for (int i : best) {
-          const Row key = head_of(keys_[static_cast<std::size_t>(first_loose() + i)], set_of(h));
+          const Row key = head_of(keys_[first_loose() + i], set_of(h));
           for (std::size_t d = 0; d < mean.size(); ++d)
             mean[d] += key[d] / static_cast<double>(best.size());
         }
@@ -236,7 +226,7 @@ TEST(InfLlm, EqualsAPlainReference) {
                      [&](const Row& x, int p) { return decoder.rotated(x, p); }},
                     s));
     decoder.attention = [&](const PlainRows& rows) {
-      return layers[static_cast<std::size_t>(rows.layer)].attend_prompt(rows);
+      return layers[rows.layer].attend_prompt(rows);
     };
     std::vector<PlainSets> unused(layers.size(), PlainSets(2));
     int tokens = 0;
@@ -313,7 +303,7 @@ TEST(InfLlm, PlainReferenceEqualsTheOfficialCode) {
       for (const Row& row : plain.attend(rows)) {
         for (int h = 0; h < heads; ++h) {
           double& sum = sums.emplace_back(0);
-          for (int d = 0; d < dim; ++d) sum += (d + 1) * row[static_cast<std::size_t>(h * dim + d)];
+          for (int d = 0; d < dim; ++d) sum += (d + 1) * row[h * dim + d];
         }
       }
       rows.first += count;

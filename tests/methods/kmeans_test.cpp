@@ -52,7 +52,7 @@ struct PlainKMeans {
   double distance(std::int64_t r, const std::vector<double>& c) const {
     double square = 0, product = 0, row = 0, norm = 0;
     for (std::int64_t i = 0; i < rows.columns; ++i) {
-      const double x = rows(r, i), y = c[static_cast<std::size_t>(i)];
+      const double x = rows(r, i), y = c[i];
       square += (x - y) * (x - y);
       product += x * y;
       row += x * x;
@@ -69,7 +69,7 @@ struct PlainKMeans {
       double least = std::numeric_limits<double>::infinity();
       for (std::size_t c = 0; c < centroids.size(); ++c) {
         const double d = distance(r, centroids[c]);
-        if (d < least) labels[static_cast<std::size_t>(r)] = static_cast<std::int32_t>(c);
+        if (d < least) labels[r] = static_cast<std::int32_t>(c);
         least = std::min(least, d);
       }
       inertia += least;
@@ -83,7 +83,7 @@ struct PlainKMeans {
       std::vector<double> sum(static_cast<std::size_t>(rows.columns));
       double count = 0;
       for (std::int64_t r = 0; r < rows.rows; ++r) {
-        if (labels[static_cast<std::size_t>(r)] != static_cast<std::int32_t>(c)) continue;
+        if (labels[r] != static_cast<std::int32_t>(c)) continue;
         ++count;
         for (std::size_t i = 0; i < sum.size(); ++i)
           sum[i] += rows(r, static_cast<std::int64_t>(i));
@@ -176,7 +176,7 @@ TEST(KMeans, AgreesWithScikitLearn) {
     EXPECT_NEAR(found.inertia, inertia, 1e-9 * inertia);
     EXPECT_EQ(found.iterations, c.at("iterations").get<int>());
     std::vector<int> sizes(first.size());
-    for (const std::int32_t label : found.labels) ++sizes[static_cast<std::size_t>(label)];
+    for (const std::int32_t label : found.labels) ++sizes[label];
     EXPECT_EQ(sizes, c.at("sizes").get<std::vector<int>>());
   }
 }

@@ -46,7 +46,7 @@ TEST(Kvpress, KeptPositions) {
       for (std::size_t h = 0; h < sets.size(); ++h) {
         std::vector<int> got;
         for (int slot = 0; slot < sets[h].size(); ++slot) got.push_back(sets[h].position(slot));
-        EXPECT_EQ(got, positions_of(golden.at("kept")[static_cast<std::size_t>(l)][h]))
+        EXPECT_EQ(got, positions_of(golden.at("kept")[l][h]))
             << spec << ", layer " << l << ", head " << h;
       }
     }

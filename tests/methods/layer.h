@@ -98,19 +98,19 @@ class Layer {
     if (row.empty()) {
       const float* q =
           queries.data() + static_cast<std::size_t>((i * shape.heads + h) * shape.head_dim);
-      const std::vector<float>& k = keys[static_cast<std::size_t>(h / shape.group())];
+      const std::vector<float>& k = keys[h / shape.group()];
       double top = -INFINITY, sum = 0;
       for (int key = 0; key <= i; ++key) {
         double dot = 0;
         for (int d = 0; d < shape.head_dim; ++d)
-          dot += static_cast<double>(q[d]) * k[static_cast<std::size_t>(key * shape.head_dim + d)];
+          dot += static_cast<double>(q[d]) * k[key * shape.head_dim + d];
         row.push_back(dot / std::sqrt(static_cast<double>(shape.head_dim)));
         top = std::max(top, row.back());
       }
       for (double& x : row) sum += x = std::exp(x - top);
       for (double& x : row) x /= sum;
     }
-    return j <= i ? row[static_cast<std::size_t>(j)] : 0;
+    return j <= i ? row[j] : 0;
   }
 
   ModelShape shape;
@@ -146,9 +146,8 @@ class Layer {
 inline std::vector<std::int32_t> best(const std::vector<double>& scores, int k) {
   std::vector<std::int32_t> order(scores.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return scores[a] > scores[b]; });
   order.resize(static_cast<std::size_t>(std::min<int>(k, static_cast<int>(order.size()))));
   std::sort(order.begin(), order.end());
   return order;
@@ -161,14 +160,10 @@ inline bool same_by_score(const std::vector<std::int32_t>& got,
   const std::set<std::int32_t> a(got.begin(), got.end()), b(want.begin(), want.end());
   double low = INFINITY, high = -INFINITY;  // over slots that only one of the sets has
   for (std::int32_t x : a) {
-    if (!b.contains(x))
-      low = std::min(low, scores[static_cast<std::size_t>(x)]),
-      high = std::max(high, scores[static_cast<std::size_t>(x)]);
+    if (!b.contains(x)) low = std::min(low, scores[x]), high = std::max(high, scores[x]);
   }
   for (std::int32_t x : b) {
-    if (!a.contains(x))
-      low = std::min(low, scores[static_cast<std::size_t>(x)]),
-      high = std::max(high, scores[static_cast<std::size_t>(x)]);
+    if (!a.contains(x)) low = std::min(low, scores[x]), high = std::max(high, scores[x]);
   }
   return high <= low || high - low <= tolerance;
 }

@@ -191,8 +191,7 @@ LineSelection printed_rule(const Example& e, double alpha) {
     for (std::int32_t j = 0; j <= e.rows[r]; ++j) {
       const double p = e.cells[r * e.ld + static_cast<std::size_t>(j)];
       out.total += p;
-      for (Line* line : {&slash[static_cast<std::size_t>(e.rows[r] - j)],
-                         &vertical[static_cast<std::size_t>(j)]}) {
+      for (Line* line : {&slash[e.rows[r] - j], &vertical[j]}) {
         line->weight += p;
         line->largest = std::max(line->largest, p);
         ++line->length;

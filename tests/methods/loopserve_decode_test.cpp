@@ -112,8 +112,7 @@ TEST(LoopServeDecode, EqualsTheDenseReference) {
       ASSERT_EQ(got.slots.size(), static_cast<std::size_t>(2 * group / heads));
       for (int i = 0; i < 2 * group / heads; ++i) {
         const std::vector<double> scores = scores_of(layer, i * heads, heads, 16);
-        EXPECT_TRUE(
-            same_by_score(got.slots[static_cast<std::size_t>(i)], best(scores, 80), scores));
+        EXPECT_TRUE(same_by_score(got.slots[i], best(scores, 80), scores));
       }
     }
   }
@@ -134,7 +133,7 @@ TEST(LoopServeDecode, FirstZeroSelectsAtThePromptsEnd) {
       SCOPED_TRACE(fmt::format("step {}, head {}", o, h));
       Layer& chosen_by = o < 4 ? prompt : layer;
       const std::vector<double> scores = scores_of(chosen_by, h, 1, 4);
-      Ints list = got.slots[static_cast<std::size_t>(h)];
+      Ints list = got.slots[h];
       if (o < 4) {
         ASSERT_EQ(list.size(), static_cast<std::size_t>(80 + o));
         for (int j = o - 1; j >= 0; --j) {
@@ -158,7 +157,7 @@ TEST(LoopServeDecode, SelectsAgainAfterEvictions) {
     const Selection got = p.selection->select(layer.view());
     for (int h = 0; h < 6; ++h) {
       const std::vector<double> scores = scores_of(layer, h, 1, 16);
-      EXPECT_TRUE(same_by_score(got.slots[static_cast<std::size_t>(h)], best(scores, 80), scores))
+      EXPECT_TRUE(same_by_score(got.slots[h], best(scores, 80), scores))
           << "step " << o << ", head " << h;
     }
   }

@@ -26,10 +26,9 @@ TEST(LoopServePrefill, RecoversAlphaOfTheAttention) {
         double covered = 0;
         for (int i = 90; i < 150; ++i) {
           for (int j = 0; j <= i; ++j) {
-            if (pattern_contains(patterns[static_cast<std::size_t>(h)], pass, i, j))
-              covered += layer.probability(h, i, j);
+            if (pattern_contains(patterns[h], pass, i, j)) covered += layer.probability(h, i, j);
           }
-          EXPECT_TRUE(pattern_contains(patterns[static_cast<std::size_t>(h)], pass, i, i));
+          EXPECT_TRUE(pattern_contains(patterns[h], pass, i, i));
         }
         EXPECT_GE(covered, alpha * 60 * (1 - 1e-4));
         if (std::string(mask) == "line") {
@@ -120,7 +119,7 @@ TEST(LoopServePrefill, EqualsItsMask) {
                                       shared ? "group" : "query_head"),
                           layer),
                      [&](int h, int i, int j) {
-                       const LineSelection& l = lines[static_cast<std::size_t>(h)];
+                       const LineSelection& l = lines[h];
                        return std::binary_search(l.columns.begin(), l.columns.end(), j) ||
                               std::binary_search(l.offsets.begin(), l.offsets.end(), i - j);
                      });

@@ -54,13 +54,10 @@ class GoldenLayer : public Layer {
   float* query(int head, int token) {
     return queries.data() + static_cast<std::size_t>((token * shape.heads + head) * shape.head_dim);
   }
-  float* key(int kv_head, int token) {
-    return keys[static_cast<std::size_t>(kv_head)].data() + token * shape.head_dim;
-  }
+  float* key(int kv_head, int token) { return keys[kv_head].data() + token * shape.head_dim; }
   void write_keys() {
     for (int h = 0; h < shape.kv_heads; ++h) {
-      for (int i = 0; i < n; ++i)
-        sets[static_cast<std::size_t>(h)].write(i, key(h, i), nullptr, nullptr);
+      for (int i = 0; i < n; ++i) sets[h].write(i, key(h, i), nullptr, nullptr);
     }
   }
 };
@@ -96,7 +93,7 @@ TEST(MInferenceGolden, KeysOfRowBlocks) {
     }
     GoldenLayer layer(c, static_cast<int>(keys.size()), c.at("kv_heads"));
     expect_equal(layer, plan(spec, layer), [&](int h, int i, int j) {
-      const Ints& block = keys[static_cast<std::size_t>(h)][static_cast<std::size_t>(i / 64)];
+      const Ints& block = keys[h][i / 64];
       return std::binary_search(block.begin(), block.end(), j);
     });
   }
@@ -169,8 +166,7 @@ SearchCase search_case() {
   SearchCase out{search.at("heads"), nullptr};
   const int heads = static_cast<int>(out.heads.size());
   out.layer = std::make_unique<GoldenLayer>(search, heads, heads);
-  for (int h = 0; h < heads; ++h)
-    plant(*out.layer, h, out.heads[static_cast<std::size_t>(h)].at("kind"));
+  for (int h = 0; h < heads; ++h) plant(*out.layer, h, out.heads[h].at("kind"));
   out.layer->write_keys();
   return out;
 }

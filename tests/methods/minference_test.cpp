@@ -23,12 +23,12 @@ Lines reference_lines(Layer& layer, int h, int vertical, int slash) {
   std::vector<double> vert(static_cast<std::size_t>(layer.n)), diag(vert.size());
   for (int i = layer.n - std::min(64, layer.rows); i < layer.n; ++i) {
     for (int j = 0; j <= i; ++j) {
-      vert[static_cast<std::size_t>(j)] += layer.probability(h, i, j);
-      diag[static_cast<std::size_t>(i - j)] += layer.probability(h, i, j);
+      vert[j] += layer.probability(h, i, j);
+      diag[i - j] += layer.probability(h, i, j);
     }
   }
-  for (int j = 0; j < std::min(30, layer.n); ++j) vert[static_cast<std::size_t>(j)] = 1e9;
-  for (int o = 0; o < std::min(100, layer.n); ++o) diag[static_cast<std::size_t>(o)] = 1e9;
+  for (int j = 0; j < std::min(30, layer.n); ++j) vert[j] = 1e9;
+  for (int o = 0; o < std::min(100, layer.n); ++o) diag[o] = 1e9;
   return {best(vert, std::max(vertical, 30)), best(diag, std::max(slash, 50))};
 }
 
@@ -65,7 +65,7 @@ TEST(MInference, LinesEqualTheirMask) {
     for (int h = 0; h < layer.shape.heads; ++h) lines.push_back(reference_lines(layer, h, 60, 150));
     expect_equal(layer, plan("minference:vertical=60,slash=150,vs_mask=line", layer),
                  [&](int h, int i, int j) {
-                   const Lines& l = lines[static_cast<std::size_t>(h)];
+                   const Lines& l = lines[h];
                    return contains(l.columns, j) || contains(l.offsets, i - j);
                  });
   });
@@ -81,10 +81,8 @@ TEST(MInference, BlocksEqualTheSupersetOfTheKernel) {
       for (int r = first; r < layer.n; r += 64)
         keys.back().push_back(reference_block(lines, r + 64));
     }
-    expect_equal(layer, plan("minference:vertical=40,slash=110", layer), [&](int h, int i, int j) {
-      return contains(keys[static_cast<std::size_t>(h)][static_cast<std::size_t>((i - first) / 64)],
-                      j);
-    });
+    expect_equal(layer, plan("minference:vertical=40,slash=110", layer),
+                 [&](int h, int i, int j) { return contains(keys[h][(i - first) / 64], j); });
   });
 }
 
@@ -179,8 +177,7 @@ TEST_F(PatternFile, BlockSparseHeads) {
   const auto mean = [&](std::span<const float> rows, int block) {
     std::vector<double> out(16);
     for (int i = block * 64; i < std::min(n, block * 64 + 64); ++i) {
-      for (int d = 0; d < 16; ++d)
-        out[static_cast<std::size_t>(d)] += rows[static_cast<std::size_t>(i * 16 + d)] / 64.0;
+      for (int d = 0; d < 16; ++d) out[d] += rows[i * 16 + d] / 64.0;
     }
     return out;
   };
@@ -192,11 +189,11 @@ TEST_F(PatternFile, BlockSparseHeads) {
     std::vector<double> logits;
     for (int c = 0; c <= r; ++c) {
       double dot = 0;
-      for (std::size_t d = 0; d < 16; ++d) dot += q[d] * k[static_cast<std::size_t>(c)][d];
+      for (std::size_t d = 0; d < 16; ++d) dot += q[d] * k[c][d];
       logits.push_back(dot);
     }
-    EXPECT_TRUE(same_by_score(p.blocks[static_cast<std::size_t>(r)], best(logits, 100), logits));
-    diagonal_missing |= !contains(p.blocks[static_cast<std::size_t>(r)], r);
+    EXPECT_TRUE(same_by_score(p.blocks[r], best(logits, 100), logits));
+    diagonal_missing |= !contains(p.blocks[r], r);
   }
   EXPECT_TRUE(diagonal_missing);
 }

@@ -37,8 +37,8 @@ Mask reference_mask(Layer& layer, int h, const Head& c) {
   std::vector<double> vert(size), diag(size);
   for (int i = n - 64; i < n; ++i) {
     for (int j = 0; j <= i; ++j) {
-      vert[static_cast<std::size_t>(j)] += layer.probability(h, i, j);
-      diag[static_cast<std::size_t>(i - j)] += layer.probability(h, i, j);
+      vert[j] += layer.probability(h, i, j);
+      diag[i - j] += layer.probability(h, i, j);
     }
   }
   std::fill_n(vert.begin(), 30, 1e9);
@@ -57,9 +57,9 @@ Mask reference_mask(Layer& layer, int h, const Head& c) {
   const auto width = static_cast<std::size_t>(d),
              heads = static_cast<std::size_t>(layer.shape.heads);
   for (int i = 0; i < n; ++i) {
-    std::vector<char>& row = mask[static_cast<std::size_t>(i)];
+    std::vector<char>& row = mask[i];
     for (int j = 0; j <= i; ++j) {
-      char& cell = row[static_cast<std::size_t>(j)];
+      char& cell = row[j];
       if (c.kind == Kind::kStream) cell = j < c.vertical || i - j < c.slash;
       if (c.kind == Kind::kVerticalSlash) {
         cell = std::binary_search(columns.begin(), columns.end(), j) ||
@@ -71,12 +71,11 @@ Mask reference_mask(Layer& layer, int h, const Head& c) {
         pooled(layer.queries, heads * width, static_cast<std::size_t>(h) * width, i / 32);
     std::vector<double> logits;
     for (int b = 0; b <= i / 32; ++b) {
-      const auto k =
-          pooled(layer.keys[static_cast<std::size_t>(h / layer.shape.group())], width, 0, b);
+      const auto k = pooled(layer.keys[h / layer.shape.group()], width, 0, b);
       logits.push_back(std::inner_product(q.begin(), q.end(), k.begin(), 0.0));
     }
     for (int b : best(logits, blocks / 8)) {
-      for (int j = b * 32; j <= std::min(i, b * 32 + 31); ++j) row[static_cast<std::size_t>(j)] = 1;
+      for (int j = b * 32; j <= std::min(i, b * 32 + 31); ++j) row[j] = 1;
     }
   }
   return mask;
@@ -96,7 +95,7 @@ TEST(PatternSearch, RecallEqualsTheDenseReference) {
         for (std::size_t j = 0; j <= i; ++j)
           want += mask[i][j] * layer.probability(h, static_cast<int>(i), static_cast<int>(j)) / 250;
       }
-      EXPECT_NEAR(found[0][static_cast<std::size_t>(h)].score, want, 1e-5) << name_of(c.kind);
+      EXPECT_NEAR(found[0][h].score, want, 1e-5) << name_of(c.kind);
     }
   }
 }
@@ -108,7 +107,7 @@ TEST(PatternSearch, OutputsEqualTheDenseReference) {
         layer, {.objective = PatternObjective::kOutput, .first_row = 150, .candidates = {c}});
     for (int h = 0; h < 4; ++h) {
       const Mask mask = reference_mask(layer, h, c);
-      const std::vector<float>& values = layer.values[static_cast<std::size_t>(h / 2)];
+      const std::vector<float>& values = layer.values[h / 2];
       int want = 0;
       for (std::size_t i = 150; i < 300; ++i) {
         std::vector<double> dense(16), sparse(16);
@@ -124,7 +123,7 @@ TEST(PatternSearch, OutputsEqualTheDenseReference) {
         for (std::size_t d = 0; d < 16; ++d)
           want += std::abs((mass > 0 ? sparse[d] / mass : 0) - dense[d]) > 5e-3;
       }
-      EXPECT_NEAR(found[0][static_cast<std::size_t>(h)].score, want, 3) << name_of(c.kind);
+      EXPECT_NEAR(found[0][h].score, want, 3) << name_of(c.kind);
     }
   }
 }
@@ -152,7 +151,7 @@ class PlantedLayer : public Layer {
       q[d] = static_cast<float>(query[d] * std::sqrt(static_cast<double>(kDim)));
       k[d] = static_cast<float>(key[d]);
     }
-    sets[static_cast<std::size_t>(head)].write(token, k.data(), nullptr, nullptr);
+    sets[head].write(token, k.data(), nullptr, nullptr);
   }
 
   /// cos and sin of the frequencies at `place`, so that the product of two vectors is 1 for equal
@@ -291,8 +290,7 @@ TEST(PatternSearch, FilesRoundTrip) {
   config.check_shape({.layers = 2, .heads = 2, .kv_heads = 1, .head_dim = 8});
   for (int l = 0; l < 2; ++l) {
     for (int h = 0; h < 2; ++h) {
-      const Head &got = config.head(l, h),
-                 &want = found[static_cast<std::size_t>(l)][static_cast<std::size_t>(h)].pattern;
+      const Head &got = config.head(l, h), &want = found[l][h].pattern;
       EXPECT_EQ(got.kind, want.kind);
       EXPECT_EQ(got.vertical, want.vertical);
       EXPECT_EQ(got.slash, want.slash);

@@ -74,7 +74,7 @@ class PlainDecoder {
     }
     for (int l = 0; l < config.layers; ++l) {
       const std::string name = fmt::format("model.layers.{}.", l);
-      PlainSets& sets = cache[static_cast<std::size_t>(l)];
+      PlainSets& sets = cache[l];
       std::vector<Row> queries;
       PlainRows rows{l, first, {}, {}, {}};
       for (std::size_t r = 0; r < x.size(); ++r) {

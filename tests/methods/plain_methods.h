@@ -57,9 +57,7 @@ inline Slots joined(Slots a, const Slots& b) {
 /// Indices by descending score; ties go to the lower index.
 inline Slots by_score(const Row& scores) {
   Slots out = range(0, static_cast<int>(scores.size()));
-  std::stable_sort(out.begin(), out.end(), [&](int a, int b) {
-    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(out.begin(), out.end(), [&](int a, int b) { return scores[a] > scores[b]; });
   return out;
 }
 
@@ -68,8 +66,7 @@ inline Slots top(const Seen& seen, const Row& scores, int k) {
   const auto count = static_cast<std::size_t>(std::max(k, 0));
   if (count >= out.size()) return range(0, static_cast<int>(out.size()));
   if (count > 0) {
-    seen.prefer(scores[static_cast<std::size_t>(out[count - 1])],
-                scores[static_cast<std::size_t>(out[count])]);
+    seen.prefer(scores[out[count - 1]], scores[out[count]]);
   }
   out.resize(count);
   std::sort(out.begin(), out.end());
@@ -83,8 +80,7 @@ inline Row column_sums(const Seen& seen, std::size_t first, std::size_t heads, i
   Row out(static_cast<std::size_t>(std::max(count, 0)), 0);
   for (std::size_t h = first; h < first + heads; ++h) {
     for (int r = std::max(0, seen.rows() - last_rows); r < seen.rows(); ++r) {
-      for (std::size_t j = 0; j < out.size(); ++j)
-        out[j] += seen.attention[h][static_cast<std::size_t>(r)][j];
+      for (std::size_t j = 0; j < out.size(); ++j) out[j] += seen.attention[h][r][j];
     }
   }
   return out;
@@ -121,7 +117,7 @@ struct Sharing {
       left -= out.back();
     }
     out[0] += left;
-    return out[static_cast<std::size_t>(layer)];
+    return out[layer];
   }
 };
 
@@ -185,7 +181,7 @@ inline PlainMethod plain_hitters(const Hitters& s) {
         slots = joined(top(seen, old, hitters), range(n - recent, n));
       }
       Row rest;
-      for (int slot : slots) rest.push_back(f[static_cast<std::size_t>(slot)]);
+      for (int slot : slots) rest.push_back(f[slot]);
       f = rest;
       out.push_back(slots);
     }
@@ -252,7 +248,7 @@ inline PlainMethod plain_adakv(const Window& w, double alpha) {
     const int base = w.base(seen), total = base * static_cast<int>(seen.sets.size());
     if (total >= static_cast<int>(joint.size())) return std::vector<Slots>();
     std::vector<int> wanted(seen.sets.size(), 0), count;
-    for (int j : top(seen, joint, total)) ++wanted[owner[static_cast<std::size_t>(j)]];
+    for (int j : top(seen, joint, total)) ++wanted[owner[j]];
     // Each head gets the floor of its target.  Heads with free candidates then get one more token
     // at a time, in the order of their remainders.
     Row remainder;
@@ -299,8 +295,7 @@ inline Slots in_order(const Seen& seen, const Row& scores, int size, int count, 
   for (std::size_t i = 0; i < order.size(); ++i) {
     const int left = count - static_cast<int>(out.size()), begin = order[i] * size;
     if (i > 0) {  // also compares the last chosen block with the next one
-      seen.prefer(blocks[static_cast<std::size_t>(order[i - 1])],
-                  blocks[static_cast<std::size_t>(order[i])]);
+      seen.prefer(blocks[order[i - 1]], blocks[order[i]]);
     }
     if (left <= 0) break;
     const int end = std::min(n, begin + size);
@@ -333,8 +328,8 @@ inline PlainMethod plain_sablock(double budget, int window,
     std::vector<Slots> segments;  // segments with candidates
     int segment = 0, last = -1;
     for (int slot = 0, position = 0; slot < m; ++slot) {
-      for (; position < seen.sets[0].positions[static_cast<std::size_t>(slot)]; ++position)
-        segment += ends(seen.tokens[static_cast<std::size_t>(position)]) ? 1 : 0;
+      for (; position < seen.sets[0].positions[slot]; ++position)
+        segment += ends(seen.tokens[position]) ? 1 : 0;
       if (segment != last) segments.emplace_back();
       last = segment;
       segments.back().push_back(slot);
@@ -342,9 +337,9 @@ inline PlainMethod plain_sablock(double budget, int window,
     Row weight;
     for (const Slots& members : segments) {
       double sum = 0, entropy = 0;
-      for (int j : members) sum += s[static_cast<std::size_t>(j)];
+      for (int j : members) sum += s[j];
       for (int j : members) {
-        const double p = s[static_cast<std::size_t>(j)] / (sum + 1e-8);
+        const double p = s[j] / (sum + 1e-8);
         entropy -= p * std::log(p + 1e-8);
       }
       const auto size = static_cast<double>(members.size());
@@ -354,8 +349,7 @@ inline PlainMethod plain_sablock(double budget, int window,
     const double heaviest = *std::max_element(weight.begin(), weight.end());
     Row guided = s;
     for (std::size_t k = 0; k < segments.size(); ++k) {
-      for (int j : segments[k])
-        guided[static_cast<std::size_t>(j)] *= 1 + 0.5 * weight[k] / heaviest;
+      for (int j : segments[k]) guided[j] *= 1 + 0.5 * weight[k] / heaviest;
     }
     const Slots best = top(seen, guided, count);
     Slots out;
@@ -363,12 +357,12 @@ inline PlainMethod plain_sablock(double budget, int window,
       Row own;
       int b = 0;
       for (int j : members) {
-        own.push_back(guided[static_cast<std::size_t>(j)]);
+        own.push_back(guided[j]);
         b += std::binary_search(best.begin(), best.end(), j) ? 1 : 0;
       }
       const auto mass = [&](const Slots& places) {
         double sum = 0;
-        for (int i : places) sum += own[static_cast<std::size_t>(i)];
+        for (int i : places) sum += own[i];
         return sum;
       };
       for (int size = std::min(10, b); size >= 1; --size) {
@@ -376,7 +370,7 @@ inline PlainMethod plain_sablock(double budget, int window,
         const double all = mass(top(seen, own, b)), held = mass(places);
         seen.prefer(std::max(held, 0.8 * all), std::min(held, 0.8 * all));
         if (held < 0.8 * all) continue;
-        for (int i : places) out.push_back(members[static_cast<std::size_t>(i)]);
+        for (int i : places) out.push_back(members[i]);
         break;
       }
     }

@@ -197,7 +197,7 @@ TEST(PqCache, ScoresByTheCodebookOfEachTurn) {
         }
         want += product;
       }
-      EXPECT_NEAR(scores[static_cast<std::size_t>(slot - kSinks)], want, 1e-4) << slot;
+      EXPECT_NEAR(scores[slot - kSinks], want, 1e-4) << slot;
     }
   }
 }

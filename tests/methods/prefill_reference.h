@@ -32,8 +32,7 @@ inline std::vector<std::vector<std::int32_t>> rows_of(const HeadPattern& p, Patt
     for (int r = block * kPatternBlock; r < std::min((block + 1) * kPatternBlock, pass.rows); ++r) {
       for (std::int32_t key : keys) {
         const std::int32_t row = pass.first_position + r;
-        if (key <= row && (!partial || mask.contains(row, key)))
-          out[static_cast<std::size_t>(r)].push_back(key);
+        if (key <= row && (!partial || mask.contains(row, key))) out[r].push_back(key);
       }
     }
   }
@@ -53,7 +52,7 @@ inline std::vector<float> attend(Layer& layer, const std::vector<HeadPattern>& p
     for (int s = 0; s < layer.shape.kv_heads; ++s) {
       const int head = s * layer.shape.group();
       AttentionJob job;
-      job.keys = &layer.sets[static_cast<std::size_t>(s)];
+      job.keys = &layer.sets[s];
       job.q = rows(layer.queries.data() + first * width, head);
       job.out = rows(out, head);
       job.positions = layer.positions.data() + first;
@@ -72,8 +71,7 @@ inline void expect_equal(Layer& layer, const std::vector<HeadPattern>& patterns,
   const std::vector<float> out = attend(layer, patterns);
   const int d = layer.shape.head_dim;
   for (int h = 0; h < layer.shape.heads; ++h) {
-    const HeadPattern pattern =
-        patterns.empty() ? HeadPattern{} : patterns[static_cast<std::size_t>(h)];
+    const HeadPattern pattern = patterns.empty() ? HeadPattern{} : patterns[h];
     const auto got = rows_of(pattern, pass);
     std::int64_t pairs = 0;
     for (int r = 0; r < layer.rows; ++r) {
@@ -82,7 +80,7 @@ inline void expect_equal(Layer& layer, const std::vector<HeadPattern>& patterns,
       for (int j = 0; j <= i; ++j) {
         if (mask(h, i, j)) want.push_back(j);
       }
-      ASSERT_EQ(got[static_cast<std::size_t>(r)], want) << "head " << h << " row " << i;
+      ASSERT_EQ(got[r], want) << "head " << h << " row " << i;
       pairs += static_cast<std::int64_t>(want.size());
       if (r % 97 != 0 && r != layer.rows - 1) continue;
       std::vector<double> sum(static_cast<std::size_t>(d));
@@ -90,14 +88,12 @@ inline void expect_equal(Layer& layer, const std::vector<HeadPattern>& patterns,
       for (std::int32_t j : want) {
         const double p = layer.probability(h, i, j);
         mass += p;
-        const float* v =
-            layer.values[static_cast<std::size_t>(h / layer.shape.group())].data() + j * d;
-        for (int c = 0; c < d; ++c) sum[static_cast<std::size_t>(c)] += p * v[c];
+        const float* v = layer.values[h / layer.shape.group()].data() + j * d;
+        for (int c = 0; c < d; ++c) sum[c] += p * v[c];
       }
       for (int c = 0; c < d; ++c) {
         const std::size_t at = static_cast<std::size_t>((r * layer.shape.heads + h) * d + c);
-        ASSERT_NEAR(out[at], sum[static_cast<std::size_t>(c)] / mass, 1e-4)
-            << "head " << h << " row " << i;
+        ASSERT_NEAR(out[at], sum[c] / mass, 1e-4) << "head " << h << " row " << i;
       }
     }
     EXPECT_EQ(pattern_pairs(pattern, pass), pairs) << "head " << h;

@@ -26,11 +26,10 @@ class PrescribedLayer : public Layer {
               pass_rows > 0 ? pass_rows : static_cast<int>(heads[0].size()), 1) {
     for (int i = 0; i < n; ++i) {
       for (int h = 0; h < shape.heads; ++h) {
-        const std::vector<double>& row =
-            heads[static_cast<std::size_t>(h)][static_cast<std::size_t>(i)];
+        const std::vector<double>& row = heads[h][i];
         float* q = queries.data() + static_cast<std::size_t>((i * shape.heads + h) * 64);
         for (int j = 0; j < 64; ++j) {
-          const double p = j <= i ? row[static_cast<std::size_t>(j)] : 1;
+          const double p = j <= i ? row[j] : 1;
           q[j] = static_cast<float>(std::log(std::max(p, 1e-30)) * 8);  // 8 = sqrt(64)
         }
       }
@@ -38,7 +37,7 @@ class PrescribedLayer : public Layer {
     for (std::size_t s = 0; s < sets.size(); ++s) {
       for (int j = 0; j < n; ++j) {
         std::vector<float> key(64, 0);
-        key[static_cast<std::size_t>(j)] = 1;
+        key[j] = 1;
         test::write_rows(sets[s], j, key.data(), nullptr, nullptr);
         std::copy(key.begin(), key.end(), keys[s].begin() + j * 64);
       }
@@ -75,8 +74,7 @@ inline std::vector<double> summed(Layer& layer, int first_head, int heads, int f
   std::vector<double> out(static_cast<std::size_t>(count), 0);
   for (int h = first_head; h < first_head + heads; ++h) {
     for (int i = first; i < layer.n; ++i) {
-      for (int j = 0; j < std::min(count, i + 1); ++j)
-        out[static_cast<std::size_t>(j)] += layer.probability(h, i, j);
+      for (int j = 0; j < std::min(count, i + 1); ++j) out[j] += layer.probability(h, i, j);
     }
   }
   return out;
@@ -106,7 +104,7 @@ inline bool equal_by_score(const Ints& got, const Ints& want, std::vector<double
 /// Sets a text of the layer in which token t ends a segment if it is in `ends`.
 inline void tell(Layer& layer, std::vector<int>& tokens, const std::vector<int>& ends) {
   tokens.assign(static_cast<std::size_t>(layer.n), 0);
-  for (int t : ends) tokens[static_cast<std::size_t>(t)] = 1;
+  for (int t : ends) tokens[t] = 1;
   layer.dialogue.tokens = tokens;
   layer.dialogue.token_text = [](int token) { return std::string(token == 1 ? "." : "a"); };
 }

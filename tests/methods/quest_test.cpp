@@ -93,8 +93,7 @@ TEST(Quest, ReadsThePagesWithTheHighestBounds) {
                                        retains, prompt, step + 1));
               const Selection s = policy->select(layer.view(3));
               ASSERT_EQ(s.slots.size(), static_cast<std::size_t>(2 * group));
-              for (int h = 0; h < 2 * group; ++h)
-                expect_best_pages(layer, h, rule, s.slots[static_cast<std::size_t>(h)]);
+              for (int h = 0; h < 2 * group; ++h) expect_best_pages(layer, h, rule, s.slots[h]);
               if (HasFailure()) return;
             }
           }
@@ -144,9 +143,9 @@ TEST(Quest, PagesOfOneTokenAreExactTopK) {
       }
       Ints with_current = test::best(scores, 40);
       if (with_current.back() != layer.n - 1) with_current.push_back(layer.n - 1);
-      EXPECT_EQ(b.slots[static_cast<std::size_t>(h)], with_current);
+      EXPECT_EQ(b.slots[h], with_current);
       scores.back() = 1e9;
-      EXPECT_EQ(a.slots[static_cast<std::size_t>(h)], test::best(scores, 41));
+      EXPECT_EQ(a.slots[h], test::best(scores, 41));
     }
   }
 }
@@ -192,8 +191,8 @@ TEST(Quest, SharesThePromptsIndex) {
     const Selection s = one->select(layer.view(3)), t = other->select(layer.view(3));
     EXPECT_EQ(one->clone()->select(layer.view(3)).slots, s.slots);
     for (int h = 0; h < 4; ++h) {
-      expect_best_pages(layer, h, {16, 3, false, false}, s.slots[static_cast<std::size_t>(h)]);
-      expect_best_pages(layer, h, {16, 5, true, false}, t.slots[static_cast<std::size_t>(h)]);
+      expect_best_pages(layer, h, {16, 3, false, false}, s.slots[h]);
+      expect_best_pages(layer, h, {16, 5, true, false}, t.slots[h]);
     }
   }
 }

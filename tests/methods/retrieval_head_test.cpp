@@ -165,7 +165,7 @@ TEST(RetrievalHead, WeightsEqualPyTorchs) {
           EXPECT_EQ(got, first) << "passes of " << rows << " rows";
         }
         for (int h = 0; h < heads; ++h) {
-          std::vector<float>& weights = got[static_cast<std::size_t>(h)];
+          std::vector<float>& weights = got[h];
           ASSERT_EQ(weights.size(), static_cast<std::size_t>(kDraftTokens));
           if (previous) {
             EXPECT_GT(weights[0], 1) << "the first token is read in any case";

@@ -149,7 +149,7 @@ class PlainRounds {
   void begin_answer() { in_question_ = false; }
 
   std::vector<Row> attend(const PlainRows& rows) {
-    Tokens& layer = layers_[static_cast<std::size_t>(rows.layer)];
+    Tokens& layer = layers_[rows.layer];
     for (std::size_t r = 0; r < rows.keys.size(); ++r) {
       layer.keys.push_back(decoder_.rotated(rows.keys[r], rows.first + static_cast<int>(r)));
       layer.values.push_back(rows.values[r]);
@@ -194,19 +194,17 @@ class PlainRounds {
         if (!sees(number, j)) continue;
         double dot = 0;
         for (int d = 0; d < c.head_dim; ++d)
-          dot += query[static_cast<std::size_t>(h * c.head_dim + d)] *
-                 layer.keys[static_cast<std::size_t>(j)]
-                           [static_cast<std::size_t>(set * c.head_dim + d)];
-        p[static_cast<std::size_t>(j)] = dot / std::sqrt(static_cast<double>(c.head_dim));
-        top = std::max(top, p[static_cast<std::size_t>(j)]);
+          dot += query[h * c.head_dim + d] *
+                 layer.keys[j][static_cast<std::size_t>(set * c.head_dim + d)];
+        p[j] = dot / std::sqrt(static_cast<double>(c.head_dim));
+        top = std::max(top, p[j]);
       }
       for (double& x : p) sum += x = std::exp(x - top);
       for (std::size_t j = 0; j < p.size(); ++j) {
         p[j] /= sum;
         if (counts && j < given.size()) given[j] += p[j] / c.heads;
         for (int d = 0; d < c.head_dim; ++d)
-          out[static_cast<std::size_t>(h * c.head_dim + d)] +=
-              p[j] * layer.values[j][static_cast<std::size_t>(set * c.head_dim + d)];
+          out[h * c.head_dim + d] += p[j] * layer.values[j][set * c.head_dim + d];
       }
     }
     return out;
@@ -229,7 +227,7 @@ class PlainRounds {
     std::vector<double> p;
     for (const std::vector<int>& unit : units) {
       double sum = 0;
-      for (const int j : unit) sum += given[static_cast<std::size_t>(j)];
+      for (const int j : unit) sum += given[j];
       p.push_back(sum);
     }
     const double n = static_cast<double>(p.size()), all = std::accumulate(p.begin(), p.end(), 0.0);

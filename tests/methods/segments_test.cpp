@@ -106,9 +106,9 @@ Ints sablock_reference(const std::vector<double>& s, const std::vector<Ints>& se
   std::vector<double> weight, guided = s;
   for (const Ints& k : segments) {
     double sum = 0, d = 0;
-    for (int j : k) sum += s[static_cast<std::size_t>(j)];
+    for (int j : k) sum += s[j];
     for (int j : k) {
-      const double p = s[static_cast<std::size_t>(j)] / (sum + 1e-8);
+      const double p = s[j] / (sum + 1e-8);
       d -= p * std::log(p + 1e-8);
     }
     const auto size = static_cast<double>(k.size());
@@ -116,7 +116,7 @@ Ints sablock_reference(const std::vector<double>& s, const std::vector<Ints>& se
   }
   const double top = *std::max_element(weight.begin(), weight.end());
   for (std::size_t k = 0; k < segments.size(); ++k) {
-    for (int j : segments[k]) guided[static_cast<std::size_t>(j)] *= 1 + lambda * weight[k] / top;
+    for (int j : segments[k]) guided[j] *= 1 + lambda * weight[k] / top;
   }
   const Ints global = best(guided, count);
   Ints out;
@@ -124,12 +124,12 @@ Ints sablock_reference(const std::vector<double>& s, const std::vector<Ints>& se
     std::vector<double> own;
     int b = 0;
     for (int j : k) {
-      own.push_back(guided[static_cast<std::size_t>(j)]);
+      own.push_back(guided[j]);
       b += std::binary_search(global.begin(), global.end(), j);
     }
     const auto mass = [&](const Ints& places) {
       return std::accumulate(places.begin(), places.end(), 0.0,
-                             [&](double x, int i) { return x + own[static_cast<std::size_t>(i)]; });
+                             [&](double x, int i) { return x + own[i]; });
     };
     for (int beta = std::min(block_max, b); beta >= 1; --beta) {
       std::vector<double> blocks((own.size() + static_cast<std::size_t>(beta) - 1) /
@@ -149,7 +149,7 @@ Ints sablock_reference(const std::vector<double>& s, const std::vector<Ints>& se
         *at = -1;
       }
       if (mass(chosen) <= tau * mass(best(own, b)) + 1e-12) continue;
-      for (int i : chosen) out.push_back(k[static_cast<std::size_t>(i)]);
+      for (int i : chosen) out.push_back(k[i]);
       break;
     }
   }

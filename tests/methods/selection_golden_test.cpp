@@ -72,12 +72,12 @@ class MadeSteps : public test::Steps {
           const std::int64_t width = shape.heads / lists * dim;
           std::vector<AttentionJob> jobs(static_cast<std::size_t>(lists));
           for (std::int64_t i = 0; i < lists; ++i) {
-            AttentionJob& job = jobs[static_cast<std::size_t>(i)];
-            job.keys = &sets[static_cast<std::size_t>(i * std::ssize(sets) / lists)];
+            AttentionJob& job = jobs[i];
+            job.keys = &sets[i * std::ssize(sets) / lists];
             job.q = {view().queries.data + i * width, 1, width};
             job.positions = &position;
             job.out = {to + i * width, 1, width};
-            if (!read.all()) job.slots = &read.slots[static_cast<std::size_t>(i)];
+            if (!read.all()) job.slots = &read.slots[i];
           }
           return jobs;
         });
@@ -103,9 +103,9 @@ class MadeSteps : public test::Steps {
                              vectors = floats(with.vectors.data, with.vectors.rows * dim);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const auto head = static_cast<std::int64_t>(i) / dim;
-      const float weight = weights[static_cast<std::size_t>(head)];
+      const float weight = weights[head];
       const auto at = head / shape.group() * dim + static_cast<std::int64_t>(i) % dim;
-      outputs[i] = weight * outputs[i] + (1 - weight) * vectors[static_cast<std::size_t>(at)];
+      outputs[i] = weight * outputs[i] + (1 - weight) * vectors[at];
     }
   }
 };
@@ -196,11 +196,9 @@ TEST(SelectionGolden, PqCache) {
       ASSERT_EQ(pinned.size(), 2u);
       for (int s = 0; s < sets; ++s) {
         Ints want = all_slots(pinned[0].end);
-        const auto best = c["tokens"][step][static_cast<std::size_t>(s)].get<Ints>();
+        const auto best = c["tokens"][step][s].get<Ints>();
         want.insert(want.end(), best.begin(), best.end());
-        EXPECT_EQ(got.slots[static_cast<std::size_t>(s)],
-                  with_tail(std::move(want), pinned[1].begin, layer.n))
-            << s;
+        EXPECT_EQ(got.slots[s], with_tail(std::move(want), pinned[1].begin, layer.n)) << s;
         residency->pin(s, pinned);
       }
       const std::vector<double> sums = layer.sums_of(got);

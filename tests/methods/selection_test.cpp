@@ -32,10 +32,10 @@ TEST(Oracle, EqualsTheExactTopOfTheMiddle) {
           double mass = 0;
           for (int j = begin; j < end; ++j) mass += layer.probability(h, 399, j);
           for (int j = begin; j < end; ++j)
-            scores[static_cast<std::size_t>(j)] += layer.probability(h, 399, j) / (all ? 1 : mass);
+            scores[j] += layer.probability(h, 399, j) / (all ? 1 : mass);
         }
         const Ints want = best(scores, 16 + top + local + 1);
-        EXPECT_TRUE(same_by_score(got.slots[static_cast<std::size_t>(s)], want, scores));
+        EXPECT_TRUE(same_by_score(got.slots[s], want, scores));
       }
     }
   }

@@ -94,7 +94,7 @@ TEST(SentenceKv, EqualsTheDenseReference) {
       std::vector<Ints> sentences(1);
       for (int j = 0; j < n; ++j) {
         sentences.back().push_back(j);
-        if (tokens[static_cast<std::size_t>(j)] == 1 && j + 1 < n) sentences.emplace_back();
+        if (tokens[j] == 1 && j + 1 < n) sentences.emplace_back();
       }
       for (int s = 0; s < 2; ++s) {
         std::vector<double> nearness;
@@ -103,11 +103,9 @@ TEST(SentenceKv, EqualsTheDenseReference) {
           for (int d = 0; d < head_dim; ++d) {
             double q = 0, k = 0;
             for (int h = s * group; h < (s + 1) * group; ++h)
-              q += static_cast<double>(
-                  layer.queries[static_cast<std::size_t>((n * 2 * group + h) * head_dim + d)]);
+              q += static_cast<double>(layer.queries[(n * 2 * group + h) * head_dim + d]);
             for (int j : sentence)
-              k += static_cast<double>(layer.keys[static_cast<std::size_t>(s)]
-                                                 [static_cast<std::size_t>(j * head_dim + d)]);
+              k += static_cast<double>(layer.keys[s][static_cast<std::size_t>(j * head_dim + d)]);
             dot += q / group * k / static_cast<double>(sentence.size());
           }
           nearness.push_back(dot);
@@ -117,12 +115,12 @@ TEST(SentenceKv, EqualsTheDenseReference) {
         const int never = 32;  // directly after the first tokens
         while (want.size() < 120) {
           const auto at = std::max_element(nearness.begin(), nearness.end());
-          for (int j : sentences[static_cast<std::size_t>(at - nearness.begin())]) {
+          for (int j : sentences[at - nearness.begin()]) {
             if (want.size() < 120 && j != never) want.insert(j);
           }
           *at = -INFINITY;
         }
-        EXPECT_EQ(got.slots[static_cast<std::size_t>(s)], Ints(want.begin(), want.end()));
+        EXPECT_EQ(got.slots[s], Ints(want.begin(), want.end()));
       }
     }
   }

@@ -82,8 +82,8 @@ struct RopeLayer : test::Layer {
     std::vector<float> out(static_cast<std::size_t>(shape.head_dim));
     for (int d = 0; d < half; ++d) {
       const auto at = static_cast<std::size_t>(position * half + d);
-      out[static_cast<std::size_t>(d)] = key[d] * cos[at] - key[d + half] * sin[at];
-      out[static_cast<std::size_t>(d + half)] = key[d + half] * cos[at] + key[d] * sin[at];
+      out[d] = key[d] * cos[at] - key[d + half] * sin[at];
+      out[d + half] = key[d + half] * cos[at] + key[d] * sin[at];
     }
     return out;
   }
@@ -100,7 +100,7 @@ struct RopeLayer : test::Layer {
     return queries.data() + (std::ptrdiff_t{n - 1} * shape.heads + head) * shape.head_dim;
   }
   const float* key(int set, int slot) const {
-    return keys[static_cast<std::size_t>(set)].data() + std::ptrdiff_t{slot} * shape.head_dim;
+    return keys[set].data() + std::ptrdiff_t{slot} * shape.head_dim;
   }
   RopeTable table() {
     return {{cos.data(), std::ssize(positions), shape.head_dim / 2},
@@ -162,8 +162,7 @@ Ints chosen_of(const RopeLayer& layer, int set, int chunks, const Ints& outliers
     for (std::size_t i = 0; i < p.size(); ++i) most[i] = std::max(most[i], p[i] / sum);
   }
   Ints out;
-  for (const std::int32_t i : test::best(most, count))
-    out.push_back(others[static_cast<std::size_t>(i)]);
+  for (const std::int32_t i : test::best(most, count)) out.push_back(others[i]);
   return out;
 }
 
@@ -191,9 +190,8 @@ TEST(ShadowKv, ReadsTheChunksOfAPlainReference) {
       ASSERT_EQ(got.slots.size(), 2u);
       for (int s = 0; s < 2; ++s) {
         const Ints outliers = outliers_of(layer, s, 0, kChunks, kOutliers);
-        EXPECT_EQ(got.slots[static_cast<std::size_t>(s)],
-                  slots_of(chosen_of(layer, s, kChunks, outliers, budget / kChunk), outliers,
-                           kChunks * kChunk, layer.n))
+        EXPECT_EQ(got.slots[s], slots_of(chosen_of(layer, s, kChunks, outliers, budget / kChunk),
+                                         outliers, kChunks * kChunk, layer.n))
             << "budget " << budget << ", step " << step << ", set " << s;
       }
     }
@@ -202,9 +200,8 @@ TEST(ShadowKv, ReadsTheChunksOfAPlainReference) {
     const Selection got = p.select(layer.at(kTurn + 1, 1));
     for (int s = 0; s < 2; ++s) {
       const Ints outliers = outliers_of(layer, s, 0, kChunks, kOutliers);
-      EXPECT_EQ(got.slots[static_cast<std::size_t>(s)],
-                slots_of(chosen_of(layer, s, 83, outliers, budget / kChunk), outliers, 83 * kChunk,
-                         layer.n));
+      EXPECT_EQ(got.slots[s], slots_of(chosen_of(layer, s, 83, outliers, budget / kChunk), outliers,
+                                       83 * kChunk, layer.n));
     }
   }
 }
@@ -227,7 +224,7 @@ TEST(ShadowKv, LaterTurnsHaveOutliersInProportion) {
         const Ints more = outliers_of(layer, s, 50, 80, 6);
         outliers.insert(outliers.end(), more.begin(), more.end());
       }
-      EXPECT_EQ(got.slots[static_cast<std::size_t>(s)],
+      EXPECT_EQ(got.slots[s],
                 slots_of(chosen_of(layer, s, 80, outliers, 5), outliers, 640, layer.n))
           << rebuild;
       std::vector<SlotRange> pinned = p.pinned(0, s, layer.n);
@@ -312,9 +309,8 @@ std::vector<float> product(const std::vector<float>& rows, const std::vector<flo
     for (std::int64_t c = 0; c < columns; ++c) {
       double sum = 0;
       for (std::int64_t r = 0; r < rank; ++r)
-        sum += double{rows[static_cast<std::size_t>(i * rank + r)]} *
-               basis[static_cast<std::size_t>(r * columns + c)];
-      out[static_cast<std::size_t>(i * columns + c)] = static_cast<float>(sum);
+        sum += double{rows[i * rank + r]} * basis[r * columns + c];
+      out[i * columns + c] = static_cast<float>(sum);
     }
   }
   return out;
@@ -353,7 +349,7 @@ TEST(LowRankKeys, FactorsEqualAnSvd) {
         if (i >= f.rank()) {
           rest += s * s;
         } else {
-          EXPECT_NEAR(f.values[static_cast<std::size_t>(i)], s, 1e-9 * svd.singularValues()[0]);
+          EXPECT_NEAR(f.values[i], s, 1e-9 * svd.singularValues()[0]);
         }
       }
       const double error =
@@ -394,10 +390,10 @@ std::vector<float> attend(RopeLayer& layer, SelectionPolicy& policy, const Selec
     int at = 3;
     for (const SlotRange& r : policy.pinned(0, static_cast<int>(s), layer.n)) {
       working[s].place(at, layer.sets[s], r.begin, r.end - r.begin, copies);
-      for (int j = r.begin; j < r.end; ++j) device[static_cast<std::size_t>(j)] = at++;
+      for (int j = r.begin; j < r.end; ++j) device[j] = at++;
     }
     for (const std::int32_t slot : selection.slots[s]) {
-      std::int32_t& to = device[static_cast<std::size_t>(slot)];
+      std::int32_t& to = device[slot];
       if (to < 0) {
         to = at++;
         working[s].place(to, layer.sets[s], slot, 1, copies, KeyRows::kNone);
@@ -432,13 +428,11 @@ std::vector<double> attention(const RopeLayer& layer, int head, const Ints& slot
   std::vector<double> out(static_cast<std::size_t>(dim));
   double sum = 0;
   for (const int slot : slots) {
-    const double p = std::exp(dot(layer.query(head), keys[static_cast<std::size_t>(slot)]) /
-                              std::sqrt(static_cast<double>(dim)));
+    const double p =
+        std::exp(dot(layer.query(head), keys[slot]) / std::sqrt(static_cast<double>(dim)));
     sum += p;
     for (int d = 0; d < dim; ++d)
-      out[static_cast<std::size_t>(d)] +=
-          p * double{layer.values[static_cast<std::size_t>(set)]
-                                 [static_cast<std::size_t>(slot * dim + d)]};
+      out[d] += p * double{layer.values[set][static_cast<std::size_t>(slot * dim + d)]};
   }
   for (double& x : out) x /= sum;
   return out;
@@ -459,8 +453,7 @@ TEST(ShadowKv, AttentionIsThatOfAPlainReference) {
   Rows x(kSecond, kSets * kDim);
   for (int j = 0; j < kSecond; ++j) {
     for (int c = 0; c < kSets * kDim; ++c)
-      x(j, c) = double{layer.raw[static_cast<std::size_t>(c / kDim)]
-                                [static_cast<std::size_t>(j * kDim + c % kDim)]};
+      x(j, c) = double{layer.raw[c / kDim][static_cast<std::size_t>(j * kDim + c % kDim)]};
   }
   const Eigen::JacobiSVD<Eigen::MatrixXd> svd(x.topRows(kFirst), Eigen::ComputeThinV);
   const Eigen::MatrixXd v = svd.matrixV().leftCols(kRank);
@@ -476,7 +469,7 @@ TEST(ShadowKv, AttentionIsThatOfAPlainReference) {
     outliers.insert(outliers.end(), more.begin(), more.end());
     const Ints slots =
         slots_of(chosen_of(layer, s, chunks, outliers, 10), outliers, chunks * kChunk, layer.n);
-    ASSERT_EQ(got.slots[static_cast<std::size_t>(s)], slots);
+    ASSERT_EQ(got.slots[s], slots);
     std::vector<std::vector<double>> keys;
     for (int j = 0; j < layer.n; ++j) {
       const bool exact =
@@ -487,17 +480,14 @@ TEST(ShadowKv, AttentionIsThatOfAPlainReference) {
         const double angle = j * std::pow(10000.0, -2.0 * d / kDim);
         const double low = approximated(j, s * kDim + d),
                      high = approximated(j, s * kDim + d + kDim / 2);
-        key[static_cast<std::size_t>(d)] = low * std::cos(angle) - high * std::sin(angle);
-        key[static_cast<std::size_t>(d + kDim / 2)] =
-            high * std::cos(angle) + low * std::sin(angle);
+        key[d] = low * std::cos(angle) - high * std::sin(angle);
+        key[d + kDim / 2] = high * std::cos(angle) + low * std::sin(angle);
       }
     }
     for (int h = s * kGroup; h < (s + 1) * kGroup; ++h) {
       const std::vector<double> want = attention(layer, h, slots, keys);
       for (int d = 0; d < kDim; ++d)
-        EXPECT_NEAR(out[static_cast<std::size_t>(h * kDim + d)], want[static_cast<std::size_t>(d)],
-                    2e-4)
-            << h << ", " << d;
+        EXPECT_NEAR(out[h * kDim + d], want[d], 2e-4) << h << ", " << d;
     }
   }
 }
@@ -557,7 +547,7 @@ TEST(ShadowKv, AgreesWithTheOfficialCode) {
   const int chunks = golden.at("chunks");
   for (int step = 1; step <= kSteps; ++step) {
     SCOPED_TRACE(step);
-    const Json& want = golden.at("steps")[static_cast<std::size_t>(step - 1)];
+    const Json& want = golden.at("steps")[step - 1];
     const Selection got = p.select(layer.at(tokens + step, step));
     for (std::size_t s = 0; s < kSets; ++s) {
       EXPECT_EQ(got.slots[s],

@@ -84,7 +84,7 @@ inline void expect_elastic_loads(const Watched& host, int first, std::int64_t bu
     Lists last(sequence.sets(l).size(), Ints{answered - 1});
     const std::int64_t all = std::ssize(last) * (budget - 1);
     for (int s = 1; s <= steps; ++s) {
-      const Lists& now = host.read[static_cast<std::size_t>(s - 1)][at];
+      const Lists& now = host.read[s - 1][at];
       std::int64_t missing = 0;
       for (std::size_t h = 0; h < now.size(); ++h) {
         Ints changed;

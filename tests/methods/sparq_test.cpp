@@ -26,8 +26,7 @@ std::vector<std::vector<double>> estimates(const Steps& layer, int set, int r) {
   const int dim = layer.shape.head_dim, group = layer.shape.group();
   std::vector<double> sums(static_cast<std::size_t>(dim));
   for (int g = 0; g < group; ++g) {
-    for (int d = 0; d < dim; ++d)
-      sums[static_cast<std::size_t>(d)] += std::abs(double{layer.query(set * group + g)[d]});
+    for (int d = 0; d < dim; ++d) sums[d] += std::abs(double{layer.query(set * group + g)[d]});
   }
   const Ints dims = test::best(sums, r);
   std::vector<std::vector<double>> out;
@@ -80,20 +79,20 @@ TEST(SparQ, EqualsAPlainReference) {
             const std::vector<float> weights =
                 floats_at(*layer.backend, got.blend.weights, 2 * group);
             for (int s = 0; s < 2; ++s) {
-              const Ints& slots = got.slots[static_cast<std::size_t>(s)];
+              const Ints& slots = got.slots[s];
               auto heads = estimates(layer, s, std::min(r, kDim));
               std::vector<double> summed(static_cast<std::size_t>(n));
               for (std::size_t g = 0; g < heads.size(); ++g) {
                 std::vector<double> mass = heads[g];
                 make_probabilities(mass);
                 double alpha = 0;
-                for (const std::int32_t j : slots) alpha += mass[static_cast<std::size_t>(j)];
+                for (const std::int32_t j : slots) alpha += mass[j];
                 EXPECT_NEAR(weights[static_cast<std::size_t>(s * group) + g], alpha, 1e-5);
                 for (std::size_t j = 0; j < summed.size(); ++j)
                   summed[j] += of_softmax ? mass[j] : heads[g][j];
               }
-              for (int j = 0; j < sinks; ++j) summed[static_cast<std::size_t>(j)] = 1e9;
-              for (int j = window; j < n; ++j) summed[static_cast<std::size_t>(j)] = 1e9;
+              for (int j = 0; j < sinks; ++j) summed[j] = 1e9;
+              for (int j = window; j < n; ++j) summed[j] = 1e9;
               EXPECT_TRUE(test::same_by_score(slots, test::best(summed, sinks + 48 + 1), summed,
                                               of_softmax ? 1e-6 : 1e-4));
               const std::vector<float> mean =
@@ -102,7 +101,7 @@ TEST(SparQ, EqualsAPlainReference) {
                 double sum = 0;
                 for (int j = 0; j < n; ++j)
                   sum += double{layer.value(static_cast<std::size_t>(s), j)[d]};
-                EXPECT_NEAR(mean[static_cast<std::size_t>(d)], sum / n, 1e-6);
+                EXPECT_NEAR(mean[d], sum / n, 1e-6);
               }
             }
             if (HasFailure()) return;
@@ -159,8 +158,7 @@ TEST(SparQ, WorkedExample) {
 TEST(SparQ, SumsLogitsOrProbabilities) {
   Steps layer(1, 2, 4, 3, 4, 1);
   for (int j = 0; j < 4; ++j) {
-    for (int d = 0; d < 4; ++d)
-      layer.keys[0][static_cast<std::size_t>(4 * j + d)] = j == d ? 1.0f : 0.0f;
+    for (int d = 0; d < 4; ++d) layer.keys[0][4 * j + d] = j == d ? 1.0f : 0.0f;
     if (j < 3) test::write_rows(layer.sets[0], j, layer.key(0, j), nullptr, nullptr);
   }
   const float q[] = {20, 0, 16, 0, 0, 18, 16, 0};
@@ -182,8 +180,7 @@ TEST(SparQ, AllDimensionsAreExactTopK) {
       std::vector<double> scores;
       for (int j = 0; j < layer.n; ++j) scores.push_back(layer.probability(h, layer.n - 1, j));
       scores.back() = 2;
-      EXPECT_TRUE(test::same_by_score(s.slots[static_cast<std::size_t>(h)], test::best(scores, 41),
-                                      scores, 1e-7));
+      EXPECT_TRUE(test::same_by_score(s.slots[h], test::best(scores, 41), scores, 1e-7));
     }
   }
 }
@@ -378,11 +375,10 @@ TEST(SparQ, BlendsOnlyItsOwnAttention) {
     void outputs(const AttentionOutputs& out) override {
       ++layers;
       for (int h = 0; h < shape.heads; ++h) {
-        const double weight = double{told.weights[static_cast<std::size_t>(h)]};
+        const double weight = double{told.weights[h]};
         for (int d = 0; d < shape.head_dim; ++d) {
           const std::int64_t at = std::int64_t{h} * shape.head_dim + d;
-          const float vector =
-              told.vectors[static_cast<std::size_t>(h / shape.group() * shape.head_dim + d)];
+          const float vector = told.vectors[h / shape.group() * shape.head_dim + d];
           ASSERT_NEAR(out.own(0, at), weight * out.followed(0, at) + (1 - weight) * vector, 1e-5);
         }
       }

@@ -59,14 +59,13 @@ TEST(SpeContextSelf, SelectsLikeAPlainReference) {
         std::vector<double> scores(300, 0.0);
         for (int h = first; h < first + heads; ++h) {
           for (int j = 0; j < 299; ++j) {
-            double& score = scores[static_cast<std::size_t>(j)];
+            double& score = scores[j];
             score = std::max(score, layer.probability(h, 299, j));
           }
         }
         scores[299] = 1e9;
         const Ints want = test::best(scores, 40);
-        EXPECT_TRUE(test::same_by_score(got.slots[static_cast<std::size_t>(s)], want, scores))
-            << group << " " << batch;
+        EXPECT_TRUE(test::same_by_score(got.slots[s], want, scores)) << group << " " << batch;
       }
       if (batch) {
         EXPECT_EQ(got.slots[0], got.slots[1]);
@@ -86,8 +85,8 @@ TEST(SpeContextSelf, AllLaterLayersReadTheSame) {
       for (std::size_t s = 0; s < c.read.size(); ++s) {
         ASSERT_EQ(c.read[s].size(), static_cast<std::size_t>(layers));
         for (int l = 0; l < layers; ++l) {
-          const Lists& lists = c.read[s][static_cast<std::size_t>(l)];
-          EXPECT_EQ(lists, l < d ? Lists{} : c.read[s][static_cast<std::size_t>(d)]);
+          const Lists& lists = c.read[s][l];
+          EXPECT_EQ(lists, l < d ? Lists{} : c.read[s][d]);
           for (const Ints& list : lists) {
             EXPECT_EQ(list.size(), 24u);
             EXPECT_EQ(list.back(), kSelfPrompt + static_cast<int>(s));

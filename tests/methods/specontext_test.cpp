@@ -129,7 +129,7 @@ TEST(SpeContext, ReadsTheTokensWithTheLargestWeights) {
     for (std::size_t h = 0; h < weights.size(); ++h) {
       std::vector<double> scores(weights[h].begin(), weights[h].end());
       scores.back() = 2;
-      const Ints& got = c.read[static_cast<std::size_t>(s)][0][h];
+      const Ints& got = c.read[s][0][h];
       EXPECT_TRUE(test::same_by_score(got, test::best(scores, 24), scores)) << s;
     }
   }
@@ -240,7 +240,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
   EXPECT_EQ(on_host(), std::vector<bool>(static_cast<std::size_t>(shape.layers)));
   const std::vector<int> answer = test::synthetic_tokens(steps, 2);
   for (int s = 0; s < steps; ++s) {
-    logits.push_back(c.talk->answer(answer[static_cast<std::size_t>(s)]));
+    logits.push_back(c.talk->answer(answer[s]));
     const int left = layers_on_host(thresholds, prompt + s + 1);
     for (int l = 0; l < shape.layers; ++l) {
       const auto at = static_cast<std::size_t>(l);
@@ -259,8 +259,7 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
       }
       std::int64_t missing = 0;  // also in the step that offloads the layer
       for (std::size_t h = 0; h < static_cast<std::size_t>(shape.kv_heads); ++h) {
-        const Ints &now = c.read[static_cast<std::size_t>(s)][at][h],
-                   &last = c.read[static_cast<std::size_t>(s - 1)][at][h];
+        const Ints &now = c.read[s][at][h], &last = c.read[s - 1][at][h];
         Ints changed;
         std::set_difference(now.begin(), now.end() - 1, last.begin(), last.end(),
                             std::back_inserter(changed));

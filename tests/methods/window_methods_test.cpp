@@ -60,8 +60,7 @@ TEST(PyramidKv, EqualsTheDenseReference) {
         EXPECT_LT(std::abs(count - target), 1) << n << " " << l;
         for (int s = 0; s < 2; ++s) {
           const auto scores = window_scores(layer, s, group, 7);
-          EXPECT_TRUE(equal_by_score(got[static_cast<std::size_t>(s)],
-                                     and_tail(best(scores, count), m, n), scores, n));
+          EXPECT_TRUE(equal_by_score(got[s], and_tail(best(scores, count), m, n), scores, n));
         }
       }
       if (n > budget) {
@@ -104,7 +103,7 @@ std::vector<Ints> ada_reference(const std::vector<std::vector<double>>& scores, 
     left -= counts.back();
   }
   std::stable_sort(rest.begin(), rest.end());
-  for (int i = 0; exact && i < left; ++i) ++counts[rest[static_cast<std::size_t>(i)].second];
+  for (int i = 0; exact && i < left; ++i) ++counts[rest[i].second];
   std::vector<Ints> out;
   for (std::size_t h = 0; h < scores.size(); ++h) out.push_back(best(scores[h], counts[h]));
   return out;
@@ -165,7 +164,7 @@ double pooled_mass(const std::vector<Ints>& sets, Layer& layer, int group) {
   for (std::size_t s = 0; s < sets.size(); ++s) {
     const auto scores = window_scores(layer, static_cast<int>(s), group, 7);
     for (int j : sets[s]) {
-      if (j < layer.n - kWindow) mass += scores[static_cast<std::size_t>(j)];
+      if (j < layer.n - kWindow) mass += scores[j];
     }
   }
   return mass;
@@ -188,7 +187,7 @@ TEST(AdaKv, NormalizedScoresFavourConcentratedHeads) {
     auto own = window_scores(layer, s, 1, 7);
     double all = 0, top = 0;
     for (double x : own) all += x;
-    for (int j : best(own, 56)) top += own[static_cast<std::size_t>(j)];
+    for (int j : best(own, 56)) top += own[j];
     for (double& x : own) x *= top / all;
     scores.push_back(own);
   }
@@ -203,7 +202,7 @@ TEST(AdaPyramidKv, LayerTotalsFollowThePyramid) {
   const auto layers = pyramid_budgets(4, 56, 20, 492, true);
   for (int l = 0; l < 4; ++l) {
     const auto got = kept("ada-pyramidkv:budget=64,window=8", layer, l);
-    const int base = layers[static_cast<std::size_t>(l)];
+    const int base = layers[l];
     EXPECT_EQ(static_cast<int>(got[0].size() + got[1].size()), 2 * (base + kWindow));
     std::vector<std::vector<double>> scores;
     for (int s = 0; s < 2; ++s) scores.push_back(window_scores(layer, s, 2, 7));
@@ -239,7 +238,7 @@ TEST(ChunkKv, EqualsTheDenseReference) {
     for (int c = 0; c * chunk < m; ++c) {
       const int end = std::min(m, (c + 1) * chunk);
       double sum = 0;
-      for (int j = c * chunk; j < end; ++j) sum += scores[static_cast<std::size_t>(j)];
+      for (int j = c * chunk; j < end; ++j) sum += scores[j];
       means.push_back(sum / (end - c * chunk));
     }
     Ints want;
@@ -268,9 +267,7 @@ TEST(ChunkKv, LayersReuseTheChoice) {
       EXPECT_EQ(layer.stats->multiply_adds() > 0, l % reuse == 0);
       EXPECT_EQ(sets.back().size(), 40u);
     }
-    for (int l = 1; l < 4; ++l)
-      EXPECT_EQ(sets[static_cast<std::size_t>(l)] == sets[static_cast<std::size_t>(l - 1)],
-                l % reuse != 0);
+    for (int l = 1; l < 4; ++l) EXPECT_EQ(sets[l] == sets[l - 1], l % reuse != 0);
   }
 }
 
@@ -309,21 +306,18 @@ TEST(KeptSets, AttentionOverThemEqualsTheMaskedReference) {
         return jobs;
       });
       for (int h = 0; h < 8; ++h) {
-        const Ints& set = sets[static_cast<std::size_t>(h / heads)];
+        const Ints& set = sets[h / heads];
         double mass = 0;
         std::vector<double> want(64, 0);
         for (int j : set) {
           const double p = layer.probability(h, position, j);
           mass += p;
           for (int d = 0; d < 64; ++d)
-            want[static_cast<std::size_t>(d)] +=
-                p * static_cast<double>(layer.values[static_cast<std::size_t>(h / 4)]
-                                                    [static_cast<std::size_t>(j * 64 + d)]);
+            want[d] +=
+                p * static_cast<double>(layer.values[h / 4][static_cast<std::size_t>(j * 64 + d)]);
         }
         for (int d = 0; d < 64; ++d)
-          EXPECT_NEAR(out[static_cast<std::size_t>(h * 64 + d)],
-                      want[static_cast<std::size_t>(d)] / mass, 1e-4)
-              << spec << " " << n;
+          EXPECT_NEAR(out[h * 64 + d], want[d] / mass, 1e-4) << spec << " " << n;
       }
     }
   }

@@ -24,15 +24,13 @@ Lines heaviest(Layer& layer, int head, int first, int last, int columns, double 
       slash(static_cast<std::size_t>(last));
   for (int i = first; i < last; ++i) {
     for (int j = 0; j <= std::min(i, columns - 1); ++j) {
-      vertical[static_cast<std::size_t>(j)] += layer.probability(head, i, j);
-      slash[static_cast<std::size_t>(i - j)] += layer.probability(head, i, j);
+      vertical[j] += layer.probability(head, i, j);
+      slash[i - j] += layer.probability(head, i, j);
     }
   }
   std::vector<std::pair<double, Line>> order;
-  for (int j = 0; j < columns; ++j)
-    order.emplace_back(-vertical[static_cast<std::size_t>(j)], Line{'v', j});
-  for (int o = 0; o < last; ++o)
-    order.emplace_back(-slash[static_cast<std::size_t>(o)], Line{'s', o});
+  for (int j = 0; j < columns; ++j) order.emplace_back(-vertical[j], Line{'v', j});
+  for (int o = 0; o < last; ++o) order.emplace_back(-slash[o], Line{'s', o});
   std::sort(order.begin(), order.end());
   Lines out;
   const auto count = static_cast<std::size_t>(eta * static_cast<double>(order.size()) + 1e-9);
@@ -74,8 +72,7 @@ std::set<int> best_tokens(const Layers& layers, int n, int first, int last, doub
   for (const auto& layer : layers) {
     for (int h = 0; h < layer->shape.heads; ++h) {
       for (int i = first; i < last; ++i) {
-        for (int j = 0; j < n; ++j)
-          sums[static_cast<std::size_t>(j)] += layer->probability(h, i, j);
+        for (int j = 0; j < n; ++j) sums[j] += layer->probability(h, i, j);
       }
     }
   }
@@ -243,8 +240,7 @@ TEST_P(Reference, Redundancy) {
         std::vector<std::pair<double, int>> blocks;
         for (int begin = 0; begin < m; begin += block) {
           double sum = 0;
-          for (int j = begin; j < std::min(begin + block, m); ++j)
-            sum += scores[static_cast<std::size_t>(j)];
+          for (int j = begin; j < std::min(begin + block, m); ++j) sum += scores[j];
           blocks.emplace_back(-sum, begin);
         }
         std::sort(blocks.begin(), blocks.end());
@@ -252,16 +248,16 @@ TEST_P(Reference, Redundancy) {
         for (const auto& [weight, begin] : blocks) {
           std::vector<std::pair<double, int>> members;
           for (int j = begin; j < std::min(begin + block, m); ++j)
-            members.emplace_back(-scores[static_cast<std::size_t>(j)], j);
+            members.emplace_back(-scores[j], j);
           std::sort(members.begin(), members.end());
           for (const auto& [score, j] : members) {
             if (static_cast<int>(kept.size()) < budget) kept.insert(j);
           }
         }
         double mass = 0, most = 0, strangers = budget;
-        for (int j : kept) mass += scores[static_cast<std::size_t>(j)];
+        for (int j : kept) mass += scores[j];
         for (int j : top) {
-          most += scores[static_cast<std::size_t>(j)];
+          most += scores[j];
           strangers -= kept.contains(j);
         }
         lost += 1 - mass / most;
@@ -299,7 +295,7 @@ TEST_P(Reference, BlockSizesEqualSaBlocks) {
     std::map<int, int> budgets;
     const std::vector<int> of = turnbench::segments(s.view(), Cut::kClause, "test");
     for (std::int32_t j : slots) {
-      if (j < layer->n - 8) ++budgets[of[static_cast<std::size_t>(j)]];
+      if (j < layer->n - 8) ++budgets[of[j]];
     }
     for (const auto& [segment, count] : budgets) ++want[std::min(count, 10)], ++segments;
   }

@@ -19,8 +19,7 @@ std::string marked(const std::string& source, const OrderedJson& variables = kVa
   std::size_t done = 0;
   for (const Piece& piece : traced.pieces) {
     out += traced.text.substr(done, piece.begin - done);
-    out += "{" + traced.origins[static_cast<std::size_t>(piece.origin)] + "@" +
-           std::to_string(piece.source) + ":" +
+    out += "{" + traced.origins[piece.origin] + "@" + std::to_string(piece.source) + ":" +
            traced.text.substr(piece.begin, piece.end - piece.begin) + "}";
     done = piece.end;
   }

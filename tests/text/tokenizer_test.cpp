@@ -180,7 +180,7 @@ TEST(Tokenizer, RefusesIllFormedText) {
       EXPECT_EQ(e.kind(), ErrorKind::kInput);
       EXPECT_EQ(std::string(e.what()),
                 fmt::format("text: byte {}: found 0x{:02x}, expected well-formed UTF-8", offset,
-                            static_cast<unsigned char>(text[static_cast<std::size_t>(offset)])));
+                            static_cast<unsigned char>(text[offset])));
     }
   }
 }

@@ -96,7 +96,7 @@ void AddedTokens::Matcher::add(std::string_view content, int token) {
     }
     node = next;
   }
-  tokens[static_cast<std::size_t>(node)] = token;
+  tokens[node] = token;
 }
 
 int AddedTokens::Matcher::match(std::string_view text, std::size_t begin, std::size_t& end) const {
@@ -106,8 +106,8 @@ int AddedTokens::Matcher::match(std::string_view text, std::size_t begin, std::s
     const int* next = edges.find(static_cast<std::uint64_t>(node) << 8 | byte);
     if (next == nullptr) break;
     node = *next;
-    if (tokens[static_cast<std::size_t>(node)] < 0) continue;
-    best = tokens[static_cast<std::size_t>(node)];
+    if (tokens[node] < 0) continue;
+    best = tokens[node];
     end = i + 1;
   }
   return best;
@@ -141,7 +141,7 @@ std::vector<TokenSegment> AddedTokens::split(std::string_view text, bool normali
     const int index = matcher.match(text, at, end);
     const std::size_t begin = std::exchange(at, end);
     if (index < 0) continue;
-    const AddedToken& token = tokens_[static_cast<std::size_t>(index)];
+    const AddedToken& token = tokens_[index];
     if (token.special && !parse_special) continue;
     if (token.single_word && !is_single_word(text, {begin, end})) continue;
     TextRange range{begin, end};
@@ -157,12 +157,12 @@ std::vector<TokenSegment> AddedTokens::split(std::string_view text, bool normali
 
 const AddedToken* AddedTokens::find(int id) const {
   const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : &tokens_[static_cast<std::size_t>(found->second)];
+  return found == by_id_.end() ? nullptr : &tokens_[found->second];
 }
 
 const AddedToken* AddedTokens::find(std::string_view content) const {
   const auto found = by_content_.find(content);
-  return found == by_content_.end() ? nullptr : &tokens_[static_cast<std::size_t>(found->second)];
+  return found == by_content_.end() ? nullptr : &tokens_[found->second];
 }
 
 }  // namespace turnbench

@@ -67,9 +67,7 @@ void Bpe::read_alphabet(const Vocabulary& vocabulary) {
 
 std::vector<BpeMerge> merges_by_concatenation(const Vocabulary& vocabulary,
                                               const std::vector<std::uint32_t>& ranks) {
-  const auto takes_part = [&](int id) {
-    return id >= 0 && ranks[static_cast<std::size_t>(id)] != kNoRank;
-  };
+  const auto takes_part = [&](int id) { return id >= 0 && ranks[id] != kNoRank; };
   std::vector<BpeMerge> out;
   for (int id = 0; id < vocabulary.size(); ++id) {
     if (!vocabulary.has(id) || !takes_part(id)) continue;
@@ -79,7 +77,7 @@ std::vector<BpeMerge> merges_by_concatenation(const Vocabulary& vocabulary,
       const int left = vocabulary.find(token.substr(0, cut));
       const int right = takes_part(left) ? vocabulary.find(token.substr(cut)) : -1;
       if (takes_part(right)) {
-        out.push_back({left, right, id, ranks[static_cast<std::size_t>(id)]});
+        out.push_back({left, right, id, ranks[id]});
       }
     }
   }

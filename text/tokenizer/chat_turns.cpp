@@ -22,7 +22,7 @@ std::vector<jinja::Piece> copies_of(const jinja::Rendering& rendered, std::size_
   const std::string content = fmt::format("/messages/{}/content", index);
   std::vector<jinja::Piece> out;
   for (const jinja::Piece& piece : rendered.pieces) {
-    if (rendered.origins[static_cast<std::size_t>(piece.origin)] == content) out.push_back(piece);
+    if (rendered.origins[piece.origin] == content) out.push_back(piece);
   }
   return out;
 }

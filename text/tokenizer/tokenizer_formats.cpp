@@ -139,7 +139,7 @@ std::map<int, AddedToken> added_pieces(const SentencePieceModel& model, const Js
   using Type = SentencePieceModel::Type;
   std::map<int, AddedToken> out;
   for (int id = 0; id < vocabulary.size(); ++id) {
-    const auto& piece = model.pieces[static_cast<std::size_t>(id)];
+    const auto& piece = model.pieces[id];
     if (piece.type == Type::kUnknown || piece.type == Type::kControl) {
       out[id] = {.id = id, .content = piece.text, .special = true};
     } else if (piece.type == Type::kUserDefined) {
@@ -227,7 +227,7 @@ TokenizerParts read_sentencepiece(std::string_view bytes, const JsonView& config
   require_characters(model, parts.vocabulary, source);
   BpeRules rules{.byte_fallback = model.byte_fallback, .fuse_unk = true};
   for (int id = 0; id < parts.vocabulary.size(); ++id) {
-    const auto& piece = model.pieces[static_cast<std::size_t>(id)];
+    const auto& piece = model.pieces[id];
     if (piece.type == SentencePieceModel::Type::kUnknown) rules.unk = id;
   }
   parts.bpe =

@@ -28,10 +28,8 @@ class Vocabulary {
   Vocabulary& operator=(Vocabulary&&) = default;
 
   int size() const { return static_cast<int>(tokens_.size()); }  ///< the largest id + 1
-  bool has(int id) const {
-    return id >= 0 && id < size() && present_[static_cast<std::size_t>(id)];
-  }
-  const std::string& token(int id) const { return tokens_[static_cast<std::size_t>(id)]; }
+  bool has(int id) const { return id >= 0 && id < size() && present_[id]; }
+  const std::string& token(int id) const { return tokens_[id]; }
   int find(std::string_view token) const;  ///< the id of a token; -1 if it is missing
 
  private:

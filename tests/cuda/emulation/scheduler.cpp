@@ -211,14 +211,14 @@ void run_block() {
     int order[kLanes];
     fill_order(order, lanes);
     for (int place = 0; place < lanes; ++place) {
-      w.order[place] = sm->thread_pool[static_cast<std::size_t>(i * kLanes + order[place])].get();
+      w.order[place] = sm->thread_pool[i * kLanes + order[place]].get();
       w.order[place]->warp = &w;
       w.order[place]->lane = order[place];
       w.order[place]->place = place;
     }
   }
   for (int i = 0; i < c.threads; ++i) {
-    Thread& t = *sm->thread_pool[static_cast<std::size_t>(i)];
+    Thread& t = *sm->thread_pool[i];
     const auto n = static_cast<unsigned>(i);
     t.index = {n % blockDim.x, n / blockDim.x % blockDim.y, n / (blockDim.x * blockDim.y)};
     t.groups = 0;

@@ -86,7 +86,7 @@ TEST(ShardsOfAPlan, DependNeitherOnOrderNorOnTies) {
       const std::vector<int> shards = assign_shards(units, count);
       std::vector<std::int64_t> totals(static_cast<std::size_t>(count));
       for (std::size_t i = 0; i < units.size(); ++i) {
-        totals[static_cast<std::size_t>(shards[i] - 1)] += units[i].cost;
+        totals[shards[i] - 1] += units[i].cost;
         const auto [known, is_new] = first.try_emplace(units[i].key, shards[i]);
         EXPECT_EQ(known->second, shards[i]);
       }

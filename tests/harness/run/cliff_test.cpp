@@ -168,7 +168,7 @@ class Cliff : public testing::TestWithParam<std::tuple<History, bool>> {
     for (const Record& r : result.records) {
       if (r.status == Record::Status::kNoValue) continue;  // history=dense: earlier turns
       EXPECT_EQ(r.status, Record::Status::kOk) << r.error;
-      const Turn& turn = dialogue.turns[static_cast<std::size_t>(r.turn)];
+      const Turn& turn = dialogue.turns[r.turn];
       const std::string answer = find_postprocess("last_value", "").apply(r.answer);
       out.scores.push_back(
           score_of(find_metric("qa_f1", ""), {answer, turn.references, turn.classes, nullptr})

@@ -150,7 +150,7 @@ TEST(OutputError, EqualsADoublePrecisionDecoder) {
         for (const Slots& slots : snapkv.keep(
                  {layer, decoder.config.layers, sets, attention, prompt.tokens, n, 0, closest})) {
           std::vector<bool>& set = kept[l].emplace_back(prompt.tokens.size() + read.size(), false);
-          for (int slot : slots) set[static_cast<std::size_t>(slot)] = true;
+          for (int slot : slots) set[slot] = true;
           std::fill(set.begin() + n, set.end(), true);
         }
         PlainError error;

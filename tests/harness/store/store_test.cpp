@@ -38,7 +38,7 @@ std::vector<Record> records_of(const std::string& cell, const std::string& dialo
                                Record::Status status = Record::Status::kOk) {
   std::vector<Record> out(2);
   for (int turn = 0; turn < 2; ++turn) {
-    Record& r = out[static_cast<std::size_t>(turn)];
+    Record& r = out[turn];
     r.cell = cell;
     r.dialogue = dialogue;
     r.turn = turn;

@@ -179,8 +179,7 @@ TEST(MaxT, ControlsTheFamilywiseError) {
     Differences rows(kMembers, std::vector<double>(kDialogues));
     for (int d = 0; d < kDialogues; ++d) {
       const double common = normal();
-      for (std::vector<double>& row : rows)
-        row[static_cast<std::size_t>(d)] = common + .5 * normal();
+      for (std::vector<double>& row : rows) row[d] = common + .5 * normal();
     }
     const auto any = [](const std::vector<PValue>& p, double PValue::*which) {
       return std::any_of(p.begin(), p.end(), [&](const PValue& x) { return x.*which <= .05; });
