@@ -123,8 +123,11 @@ class Planning {
       return std::clamp<std::int64_t>(tokens, kPageTokens, limit);
     });
     for (std::size_t m = 0; m < cost.memory.size(); ++m) {
-      cost.memory[m].worker.if_answers_agree =
+      WorkerBytes& worker = cost.memory[m].worker;
+      worker.if_answers_agree =
           worker_bytes(plan, m, run_.devices, expected, workers[m]).if_answers_agree;
+      // With shorter answers, units meet at other steps, which may need more memory.
+      worker.if_answers_differ = std::max(worker.if_answers_differ, worker.if_answers_agree);
     }
   }
 

@@ -169,6 +169,19 @@ TEST(PlannedMemory, UnreachedAnswerLimitsTakeNoMemory) {
   EXPECT_GT(memory["at_most_bytes"], std::int64_t{3} << 30);
 }
 
+// Units with shorter answers meet at other steps, which may need more memory.
+TEST(PlannedMemory, IsAtMostItsMaximum) {
+  const TemporaryDirectory d;
+  const std::string manifest = d.write("m.json", R"({"name": "m", "models": ["tiny"],
+    "datasets": [{"name": "tiny-fact", "limit": 2, "seed": 1, "length": 300},
+                 {"name": "tiny-list", "limit": 2, "seed": 1, "length": 300}],
+    "positions": ["begin", "end"], "answers": "gold",
+    "methods": ["full", "snapkv:budget=64", "streamingllm:budget=4096"]})");
+  const Json memory = run_program({"plan", manifest, "--workers", "2", "--threads", "1", "--json"})
+                          .json()["memory"];
+  EXPECT_LE(memory["total_bytes"], memory["at_most_bytes"]);
+}
+
 // No more workers run than there are units.
 TEST(PlannedMemory, UsesThePlannedUnits) {
   const TemporaryDirectory d;
