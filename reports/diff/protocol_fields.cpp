@@ -109,7 +109,7 @@ std::vector<std::string> names_of(const ProtocolFields& fields) {
 
 }  // namespace
 
-ProtocolFields protocol_fields(const Store& store, const Cell& cell) {
+ProtocolFields protocol_fields(const Store& store, const Cell& cell, bool of_records) {
   ProtocolFields out;
   add_card(out, cell);
   out.emplace_back("position", cell.position);
@@ -122,7 +122,7 @@ ProtocolFields protocol_fields(const Store& store, const Cell& cell) {
   } else {
     add_method(out, is_probe(cell) ? "probe" : "method", canonical);
   }
-  add_environments(out, store, cell);
+  if (of_records) add_environments(out, store, cell);
   return out;
 }
 

@@ -14,8 +14,9 @@ using ProtocolFields = std::vector<std::pair<std::string, std::string>>;
 /// Everything on which a cell's results depend, by name: the protocol card ("prompt.truncation"),
 /// position, history, answers and the method's settings ("method.window"), the hashes of the
 /// sources ("sources.engine"), and the build and the machine.  If a field has several values, for
-/// example because two builds computed the records, they are joined by "; ".
-ProtocolFields protocol_fields(const Store& store, const Cell& cell);
+/// example because two builds computed the records, they are joined by "; ".  of_records: with the
+/// fields that the cell's records have: sources, build and machine.
+ProtocolFields protocol_fields(const Store& store, const Cell& cell, bool of_records);
 
 /// A field in which two cells differ: its values, or "-" for a cell without this field.
 struct FieldChange {

@@ -117,14 +117,26 @@ std::string only_in(const char* run, const std::vector<Cell>& cells) {
   return fmt::format("Only in {}: {}.", run, join(names, "; "));
 }
 
+/// The number of pairs that have common turns.
+std::size_t compared_pairs(const RunDiff& diff) {
+  return static_cast<std::size_t>(std::count_if(diff.pairs.begin(), diff.pairs.end(),
+                                                [](const CellPair& p) { return p.turns > 0; }));
+}
+
+std::string headline(const RunDiff& diff, std::size_t differ) {
+  const std::size_t compared = compared_pairs(diff);
+  if (compared == 0) return "No cell can be compared.";
+  const bool all = compared == diff.pairs.size();
+  return fmt::format("{} of {} differ.", differ, counted(compared, all ? "cell" : "compared cell"));
+}
+
 /// The lines below the table.
 std::vector<std::string> notes_of(const RunDiff& diff, std::size_t differ) {
   std::vector<std::string> out;
-  const std::size_t same = diff.pairs.size() - differ;
-  std::size_t apart = 0;
+  const std::size_t same = compared_pairs(diff) - differ;
+  const std::size_t apart = diff.pairs.size() - compared_pairs(diff);
   int only_first = 0, only_second = 0, other_content = 0;
   for (const CellPair& pair : diff.pairs) {
-    apart += pair.turns == 0;
     only_first += pair.only_first;
     only_second += pair.only_second;
     other_content += pair.other_content;
@@ -132,10 +144,8 @@ std::vector<std::string> notes_of(const RunDiff& diff, std::size_t differ) {
   const auto have = [](std::size_t cells) {
     return cells == 1 ? "1 cell has" : fmt::format("{} cells have", cells);
   };
-  if (same > apart) {
-    out.push_back(
-        fmt::format("{} the same answers, scores and counters in both.", have(same - apart)));
-  }
+  if (same > 0)
+    out.push_back(fmt::format("{} the same answers, scores and counters in both.", have(same)));
   if (apart > 0) out.push_back(fmt::format("{} no dialogue in common.", have(apart)));
   if (only_first + only_second + other_content > 0) {
     out.push_back(
@@ -198,7 +208,7 @@ std::string render_diff_markdown(const RunDiff& diff, bool all_fields) {
                     markdown_paragraph("B: " + name_of(diff.second)) + "\n\n";
   if (!diff.smoke.empty()) out += "> **" + escape_markdown(diff.smoke) + "**\n\n";
   out += protocol_markdown(diff, all_fields);
-  out += fmt::format("**{} of {} differ.**\n", differ, counted(diff.pairs.size(), "cell"));
+  out += "**" + headline(diff, differ) + "**\n";
   if (differ > 0) out += "\n" + cells_markdown(diff);
   for (const std::string& note : notes_of(diff, differ))
     out += "\n" + markdown_paragraph(note) + "\n";

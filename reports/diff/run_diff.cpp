@@ -133,16 +133,22 @@ std::vector<FieldDifference> protocol_differences(const RunDiff& diff) {
   std::vector<std::string> order;
   std::map<std::string, FieldDifference> by_name;
   // A cell may be in several pairs.
-  std::map<std::pair<const Store*, std::string>, ProtocolFields> known;
-  const auto fields_of = [&](const Run& run, const Cell& cell) -> const ProtocolFields& {
-    const auto [found, is_new] = known.try_emplace({run.store, cell.key});
-    if (is_new) found->second = protocol_fields(*run.store, cell);
+  std::map<std::tuple<const Store*, std::string, bool>, ProtocolFields> known;
+  const auto fields_of = [&](const Run& run, const Cell& cell,
+                             bool of_records) -> const ProtocolFields& {
+    const auto [found, is_new] = known.try_emplace({run.store, cell.key, of_records});
+    if (is_new) found->second = protocol_fields(*run.store, cell, of_records);
     return found->second;
   };
+  const auto has_records = [](const Run& run, const Cell& cell) {
+    return !run.store->environments_of(cell.key).empty();
+  };
   for (const CellPair& pair : diff.pairs) {
+    // A cell without records yet does not differ in the fields that only records have.
+    const bool both = has_records(diff.first, pair.first) && has_records(diff.second, pair.second);
     std::vector<std::string> names;
-    for (FieldChange& change :
-         changed_fields(fields_of(diff.first, pair.first), fields_of(diff.second, pair.second))) {
+    for (FieldChange& change : changed_fields(fields_of(diff.first, pair.first, both),
+                                              fields_of(diff.second, pair.second, both))) {
       names.push_back(change.field);
       FieldDifference& of = by_name[change.field];
       of.field = change.field;

@@ -280,6 +280,21 @@ TEST_F(DiffTest, ComparesOnlyEqualDialogues) {
   }
   const Finished text = diff({before, others});
   EXPECT_NE(text.out.find("4 cells have no dialogue in common."), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("**No cell can be compared.**"), std::string::npos) << text.out;
+}
+
+TEST_F(DiffTest, CellsWithoutRecordsAreNotCompared) {
+  const std::string whole = run("whole"), part = directory_.path("part.db");
+  write_file(part, read_file(whole));
+  execute(part,
+          "PRAGMA foreign_keys=ON; DELETE FROM record_data WHERE id >> 34 IN (SELECT id FROM cell "
+          "WHERE method LIKE 'snapkv%')");
+  const Finished text = diff({whole, part, "--exit-code"});
+  EXPECT_EQ(text.code, 1);
+  EXPECT_NE(text.out.find("The protocols are equal"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("**0 of 2 compared cells differ.**"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("2 cells have the same answers"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("2 cells have no dialogue in common."), std::string::npos) << text.out;
 }
 
 TEST_F(DiffTest, OneChangedRecordIsFound) {
