@@ -45,8 +45,8 @@ Budget parse_budget(const std::string& text, const std::string& where) {
   if (!(value > 0) || (ratio && share > 1) || (!ratio && value != std::floor(value)) ||
       value > 1e9) {
     throw input_error(
-        "{}: found \"{}\", expected a whole number of tokens, or a share: 0.2, 1/5, 20%, at most "
-        "1.0",
+        "{}: found \"{}\", expected a whole number of tokens from 1 to 10^9, or a share: 0.2, 1/5, "
+        "20%, at most 1.0",
         where, printable(shorten(text, 40)));
   }
   return {ratio, ratio ? share : value};
