@@ -22,6 +22,10 @@ std::int64_t find_or_add(const std::string& text, std::map<std::string, std::int
   return number->second;
 }
 
+std::string deletion(const char* table, const char* column) {
+  return fmt::format("DELETE FROM {} WHERE {} BETWEEN ? AND ?", table, column);
+}
+
 }  // namespace
 
 RecordKeys::RecordKeys(const Database& db)
@@ -111,6 +115,19 @@ std::int64_t RecordKeys::environment(const std::string& id) {
   known->second = find_environment_.integer(0);
   find_environment_.reset();
   return known->second;
+}
+
+RecordRemover::RecordRemover(const Database& db)
+    : scores_(db.prepare(deletion("score_data", "record"))),
+      counters_(db.prepare(deletion("counter_data", "record"))),
+      timings_(db.prepare(deletion("timing_data", "record"))),
+      ledgers_(db.prepare(deletion("ledger_data", "record"))),
+      judgements_(db.prepare(deletion("judgement_data", "record"))),
+      records_(db.prepare(deletion("record_data", "id"))) {}
+
+void RecordRemover::remove(const RecordIds& ids) {
+  for (Statement* rows : {&scores_, &counters_, &timings_, &ledgers_, &judgements_, &records_})
+    (*rows << ids.first << ids.last).run();
 }
 
 StoredTexts StoredTexts::environments(const Database& db) {

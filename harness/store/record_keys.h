@@ -54,15 +54,15 @@ class RecordKeys {
   RecordIds last_unit_;
 };
 
-/// Deletes records, with all rows that refer to them.
+/// Deletes records, with all rows that refer to them, even if the connection does not check foreign
+/// keys.
 class RecordRemover {
  public:
-  explicit RecordRemover(const Database& db)
-      : remove_(db.prepare("DELETE FROM record_data WHERE id BETWEEN ? AND ?")) {}
-  void remove(const RecordIds& ids) { (remove_ << ids.first << ids.last).run(); }
+  explicit RecordRemover(const Database& db);
+  void remove(const RecordIds& ids);
 
  private:
-  Statement remove_;
+  Statement scores_, counters_, timings_, ledgers_, judgements_, records_;
 };
 
 /// The texts behind the columns of `cell_rows_sql` that refer to a small table by number.

@@ -205,10 +205,23 @@ TEST_F(MergeCommand, FailedUnitsGiveWay) {
   for (const char* out : {"after.db", "before.db"}) {
     expect_same(dump(file(out), true), dump(whole, true));
     expect_same_reports(file(out), whole);
+    const Finished checked = run_program({"doctor", file(out)});  // finds rows of deleted records
+    EXPECT_EQ(checked.code, 0) << checked.out;
   }
   // Where it failed everywhere, it stays failed.
   ASSERT_EQ(merge({file("failures.db"), failed, failed}).code, 0);
   expect_same(dump(file("failures.db"), true), dump(failed, true));
+}
+
+TEST_F(MergeCommand, StoresWithoutReferencedRowsAreRefused) {
+  const std::string judged =
+      "PRAGMA foreign_keys=OFF; INSERT INTO judgement_data SELECT min(id), 'nobody', 0, '', 'ok', "
+      "'', '', '{}' FROM record_data";
+  expect_conflict({copy("judged.db", judged)},
+                  {"refused.db: found a row of judgement_data without its judge, expected "
+                   "complete stores: `turnbench doctor STORE` checks each of them"});
+  expect_conflict({copy("unknown.db", "PRAGMA foreign_keys=OFF; DELETE FROM model")},
+                  {"refused.db: found a row of cell without its model"});
 }
 
 TEST_F(MergeCommand, OtherSourcesAreRefused) {
