@@ -112,12 +112,13 @@ MethodInfo loopserve_prefill() {
           "no token budget: alpha is the share of attention mass to recover on the sampled new "
           "rows",
       .deviations =
-          "the paper does not give the number and distribution of sampled rows (here: 64, uniform) "
-          "and the overlap of crossing lines; offset 0 is always selected, so that no row is "
-          "empty; residual gains are exact (overlap=bound is the printed rule, with gains of at "
-          "least 0); reuse of lines is interpreted as: rows of earlier turns keep the results of "
-          "their own lines; alpha is 0.955 in the paper's main runs and 0.98 to 1 in its "
-          "sensitivity study",
+          "the paper does not give the number and distribution of sampled rows (here: 64, "
+          "uniform); offset 0 is always selected, so that no row is empty; residual gains are "
+          "exact (the printed rule exceeds the overlap of crossing lines: overlap=bound, with "
+          "gains of at least 0); runs of 64 keys that contain the lines are computed (mask=line: "
+          "the lines); the lines are not used while decoding; reuse of lines is interpreted as: "
+          "rows of earlier turns keep the results of their own lines; alpha is 0.955 in the "
+          "paper's main runs and 0.98 to 1 in its sensitivity study",
       .parameters = {{"alpha", Kind::kNumber, "0.955", "share",
                       "attention mass to recover; 1 is dense", 0, 1},
                      {"samples", Kind::kInteger, "64", "rows", "sampled rows of the turn", 1,
