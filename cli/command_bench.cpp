@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "cli/cli.h"
 #include "cli/input_output.h"
@@ -20,6 +21,7 @@ struct Options {
   std::string tokens, depth, new_tokens, batch = "1", simd;
   std::vector<std::string> methods;
   int repeats = 3, layers = 0;
+  bool profile = false;
 };
 
 std::vector<int> lengths(const Options& o) {
@@ -69,6 +71,28 @@ OrderedJson throughput_to_json(const BenchRow& row) {
   return out;
 }
 
+/// The time outside of all phases.
+double other_seconds(const BenchRow& row) {
+  const PhaseSeconds phases = row.profile->total();
+  return row.profiled_seconds - std::accumulate(phases.begin(), phases.end(), 0.0);
+}
+
+OrderedJson to_json(const PhaseSeconds& phases) {
+  OrderedJson out;
+  for (std::size_t i = 0; i < phases.size(); ++i) out[kPhaseNames[i]] = phases[i];
+  return out;
+}
+
+OrderedJson profile_to_json(const BenchRow& row) {
+  OrderedJson out;
+  out["seconds"] = row.profiled_seconds;
+  out["phases"] = to_json(row.profile->total());
+  out["phases"]["other"] = other_seconds(row);
+  out["layers"] = OrderedJson::array();
+  for (const PhaseSeconds& layer : row.profile->layers()) out["layers"].push_back(to_json(layer));
+  return out;
+}
+
 OrderedJson to_json(const BenchRow& row) {
   if (row.benchmark == "throughput") return throughput_to_json(row);
   const auto [fastest, slowest] = std::minmax_element(row.seconds.begin(), row.seconds.end());
@@ -85,6 +109,7 @@ OrderedJson to_json(const BenchRow& row) {
   out["of_ceiling"] = share(row.ceiling_share);
   out["of_dense"] = share(row.ratio_to_dense);
   out["pairs"] = row.pair_share;
+  if (row.profile) out["profile"] = profile_to_json(row);
   return out;
 }
 
@@ -104,6 +129,23 @@ void print(const std::vector<BenchRow>& rows, const Options& o) {
                row.tokens_per_run / row.median_seconds(), 1e3 * row.median_seconds(),
                1e3 * *std::min_element(row.seconds.begin(), row.seconds.end()),
                percent(row.ceiling_share), percent(row.ratio_to_dense), percent(row.pair_share));
+  }
+}
+
+/// The share of each phase in the time of a run.
+void print_profiles(const std::vector<BenchRow>& rows, const Options& o) {
+  fmt::print("\nshare of each phase in %\n{:<11} {:<36} {:>7} {:>5}", "what", "method",
+             o.what == "decode" ? "depth" : "tokens", "batch");
+  for (const char* phase : kPhaseNames) fmt::print(" {:>7}", phase);
+  fmt::print(" {:>7}\n", "other");
+  for (const BenchRow& row : rows) {
+    fmt::print("{:<11} {:<36} {:>7} {:>5}", row.benchmark, row.method, row.tokens, row.batch);
+    const auto share = [&](double seconds) {
+      fmt::print(" {:>7.1f}", 100 * seconds / row.profiled_seconds);
+    };
+    for (double seconds : row.profile->total()) share(seconds);
+    share(other_seconds(row));
+    fmt::print("\n");
   }
 }
 
@@ -170,6 +212,9 @@ void bench(const Options& o, bool json) {
   options.layers = o.layers;
   if (o.layers != 0 && o.what != "selection")
     throw input_error("--layers: found it with {}, expected it with selection", o.what);
+  if (o.profile && o.what != "prefill" && o.what != "decode")
+    throw input_error("--profile: found it with {}, expected it with prefill or decode", o.what);
+  options.profile = o.profile;
   options.kv_dtype = o.model.kv_type();
   for (const std::string& spec : o.methods.empty() ? std::vector<std::string>{"full"} : o.methods) {
     options.methods.push_back(Method::parse(spec, "--method"));
@@ -209,7 +254,9 @@ void bench(const Options& o, bool json) {
   if (!json) {
     fmt::print("{} on {}: {:.1f} GFLOP/s of multiply-adds, {:.1f} GB/s read\n", o.model.model,
                machine, ceilings.flops / 1e9, ceilings.read_bytes / 1e9);
-    return o.what == "throughput" ? print_throughput(rows) : print(rows, o);
+    if (o.what == "throughput") return print_throughput(rows);
+    print(rows, o);
+    return o.profile ? print_profiles(rows, o) : void();
   }
   OrderedJson out;
   out["model"] = o.model.model;
@@ -233,6 +280,7 @@ void add_bench_command(CLI::App& app, const CommonOptions& common) {
       "Examples:\n"
       "  turnbench bench prefill --model random:config.json --tokens 512,8192\n"
       "  turnbench bench decode --model random:config.json --depth 0,8192 --batch 1,8\n"
+      "  turnbench bench decode --model random:config.json --depth 8192 --method quest --profile\n"
       "  turnbench bench throughput --model random:config.json --tokens 2048 --new-tokens 512 "
       "--batch 1,2,4,6,8\n"
       "  turnbench bench attention --model random:config.json --tokens 16384 --method minference\n"
@@ -257,6 +305,9 @@ void add_bench_command(CLI::App& app, const CommonOptions& common) {
           "--layers", o->layers,
           "selection: measure only this many layers, for models with a large cache; default: all")
       ->transform(whole_number(1, 1000));
+  command->add_flag("--profile", o->profile,
+                    "prefill, decode: also the share of each phase, and with --json its seconds in "
+                    "each layer");
   command->add_option("--repeats", o->repeats, "measurements per row")
       ->transform(whole_number(1, 1000));
   command->callback([o, &common] { bench(*o, common.json); });

@@ -88,6 +88,14 @@ void repeat(BenchRow& row, int repeats, Backend* backend, const std::function<Ru
   row.ratio_to_dense = median(ratios);
 }
 
+/// Measures the phases of `repeats` further runs, which return their seconds.
+void profile(BenchRow& row, Engine& engine, int repeats, const std::function<double()>& run) {
+  row.profile.emplace(engine.shape().layers);
+  engine.measure_phases(&*row.profile);
+  for (int i = 0; i < repeats; ++i) row.profiled_seconds += run();
+  engine.measure_phases(nullptr);
+}
+
 /// The times of requests that are served together.
 struct Served {
   double seconds = 0;
@@ -192,6 +200,10 @@ std::vector<BenchRow> bench_prefill(Engine& engine, Backend& backend, const Benc
         repeat(row, options.repeats, options.ceilings ? &backend : nullptr,
                method.canonical() == full ? std::function<Run()>() : dense,
                [&] { return prefill(engine, &method, tokens, batch); });
+        if (options.profile) {
+          profile(row, engine, options.repeats,
+                  [&] { return prefill(engine, &method, tokens, batch).seconds; });
+        }
       }
     }
   }
@@ -250,6 +262,7 @@ std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const Bench
                 row.seconds.back() / bandwidth);
         }
         row.ceiling_share = median(shares);
+        if (options.profile) profile(row, engine, options.repeats * options.decode_steps, step);
         out.push_back(std::move(row));
       }
     }

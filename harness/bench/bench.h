@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct BenchRow {
   double ceiling_share = 0;
   double ratio_to_dense = 0;  ///< median, to the dense run right before; 0: is itself dense
   double pair_share = 1;      ///< share of dense attention's (query, key) pairs that was computed
+
+  /// Of all repeats together, measured after them; only with BenchOptions::profile.
+  std::optional<Profile> profile;
+  double profiled_seconds = 0;  ///< of the same runs, including work outside of all phases
 
   // For decode:
   std::vector<double> mean_seconds;  ///< per step, one for each repeat; includes work that is done
@@ -44,6 +49,7 @@ struct BenchOptions {
   int repeats = 3;
   /// Measure the machine's ceiling with each run; otherwise shares are unknown.
   bool ceilings = true;
+  bool profile = false;  ///< also measure phases, for bench_prefill and bench_decode
   int decode_steps = 8;  ///< per repeat of bench_decode; few, so that the depth hardly changes
   DType kv_dtype = DType::kF32;  ///< for bench_attention; the other benchmarks use the engine's
   int layers = 0;                ///< for bench_selection: maximum number of measured layers; 0: all

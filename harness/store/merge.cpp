@@ -181,7 +181,7 @@ MergeSummary merge_stores(const fs::path& out, const std::vector<fs::path>& stor
   db.prepare_for_writing();
   // Each store adds rows between those of the others, to pages all over the file.
   db.execute("PRAGMA cache_size=-65536");  // KiB
-  // The search for what each row refers to takes a third of the time, and rows are added together
+  // The search for what each row refers to takes a tenth of the time, and rows are added together
   // with their record.
   db.execute("PRAGMA foreign_keys=OFF");
   Transaction transaction(db);

@@ -119,7 +119,8 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
   SelectionPolicy& policy = *s.policies.selection;
   PromptSelection& prompts = *s.policies.prompt_selection();
   const std::int64_t row = batch.first_row[index];
-  const auto timed = [&](const auto& ask) {
+  const auto timed = [&](Phase phase, const auto& ask) {
+    const auto zone = core_.zone(phase, layer);
     const auto start = Clock::now();
     auto out = ask();
     s.counters.policy_seconds += seconds_since(start);
@@ -132,7 +133,8 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
     block.rows = view.rows - first;
     block.queries = view.queries.rows_at(first, block.rows);
     block.sets = view.sets;
-    return timed([&] { return std::clamp(prompts.query_block_rows(block), 1, block.rows); });
+    return timed(Phase::kSelect,
+                 [&] { return std::clamp(prompts.query_block_rows(block), 1, block.rows); });
   };
   int rows = rows_of_next(0);  // also determines the pinned tokens
   LayerKv& kv = s.at(layer).kv;
@@ -160,7 +162,7 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
       block.far_queries = turn_queries(stage, block.queries, block.first_position, distance, 0);
     }
     const std::int32_t end = block.first_position + block.rows;
-    const Selection selection = timed([&] { return policy.select(block); });
+    const Selection selection = timed(Phase::kSelect, [&] { return policy.select(block); });
     check.selection(selection, view.sets, end);
     attend_block(block, readable.sets, readable.lists(selection.slots), distance, row + first,
                  batch);
@@ -171,7 +173,7 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
           causal_pairs(block.rows, tokens) * core_.shape.heads / static_cast<double>(lists);
     }
     block.sets = readable.sets;
-    timed([&] {
+    timed(Phase::kIndex, [&] {
       prompts.after_attention(block, stage.lse.view.rows_at(row + first, block.rows));
       return 0;
     });

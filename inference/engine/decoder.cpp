@@ -16,7 +16,7 @@ constexpr std::int64_t kMaxReplayedRows = 64;
 
 void Decoder::run_replayable(Stage& stage, const ForwardBatch& batch, int part,
                              const std::function<void()>& work) const {
-  if (!batch.decodes || batch.rows > kMaxReplayedRows) return work();
+  if (!batch.decodes || batch.rows > kMaxReplayedRows || core_.profile != nullptr) return work();
   stage.replay->run({batch.rows,
                      {stage.hidden.data(), stage.normed.data(), stage.wide.data(), stage.cos.data(),
                       stage.sin.data(), stage.q.data(), stage.k.data(),
@@ -42,6 +42,7 @@ void Decoder::make_room(Stage& stage, const ForwardBatch& batch) const {
 }
 
 void Decoder::embed(std::span<const Pass> passes, const ForwardBatch& batch) {
+  const auto zone = core_.zone(Phase::kQkv, 0);
   Stage& stage = core_.stages.front();
   std::vector<int> tokens;
   for (const Pass& pass : passes)
@@ -60,6 +61,7 @@ void Decoder::copy_to_next_stage(Stage& from, Stage& to, const ForwardBatch& bat
 }
 
 void Decoder::qkv_rope(int layer, const ForwardBatch& batch) {
+  const auto zone = core_.zone(Phase::kQkv, layer);
   Stage& stage = core_.stage_of(layer);
   Backend& backend = stage.backend;
   const ModelConfig& c = core_.model.config();
@@ -87,6 +89,7 @@ void Decoder::qkv_rope(int layer, const ForwardBatch& batch) {
 }
 
 void Decoder::output_and_ffn(int layer, const ForwardBatch& batch) {
+  const auto zone = core_.zone(Phase::kFfn, layer);
   Stage& stage = core_.stage_of(layer);
   Backend& backend = stage.backend;
   const LayerWeights& w = core_.model.layer(layer);
@@ -111,6 +114,7 @@ void Decoder::output_and_ffn(int layer, const ForwardBatch& batch) {
 /// Computes the logits of the rows that the passes request, block by block.
 std::vector<std::vector<float>> Decoder::read_logits(std::span<const Pass> passes,
                                                      const ForwardBatch& batch) {
+  const auto zone = core_.zone(Phase::kLogits, core_.shape.layers - 1);
   Stage& stage = core_.stages.back();
   const ModelConfig& c = core_.model.config();
   const std::int64_t vocab = c.vocab;

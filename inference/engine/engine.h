@@ -69,6 +69,9 @@ class Engine {
   /// policy work before the first layer.
   std::vector<double> attend_synthetic(const Pass& pass, KvSource& source);
 
+  /// Measures the phases of forward passes from now on; null: no longer.  Decode steps are not
+  /// replayed while they are measured.
+  void measure_phases(Profile* profile) { core_.profile = profile; }
   /// Transfers over the links of all stages so far, with their times.
   LinkTraffic link_traffic() const;
   EngineMemory& memory() { return memory_; }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "inference/engine/model.h"
+#include "inference/engine/profile.h"
 #include "inference/engine/stage.h"
 #include "inference/policy/background.h"
 
@@ -15,6 +16,10 @@ struct EngineCore {
   EngineCore(const Model& model, std::span<Backend* const> backends, const EngineOptions& options);
 
   Stage& stage_of(int layer) { return stages[model.stages().stage_of(layer)]; }
+  /// Measures a phase of a layer, if there is a profile.
+  Profile::Zone zone(Phase phase, int layer) {
+    return {profile, *stage_of(layer).memory, phase, layer};
+  }
   /// Writes the RoPE tables of the positions to the stage's memory.  cos, sin: [positions,
   /// head_dim / 2].
   void compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos, float* sin);
@@ -31,7 +36,8 @@ struct EngineCore {
   float scale;  ///< of attention scores
   std::vector<Stage> stages;
   BackgroundTasks background;
-  Scratch staging;  ///< host memory for rows copied from or to a backend's memory
+  Profile* profile = nullptr;  ///< of forward passes; null: not measured
+  Scratch staging;             ///< host memory for rows copied from or to a backend's memory
 };
 
 }  // namespace turnbench

@@ -108,6 +108,7 @@ Readable KvTransfers::fetch(Sequence& s, const LayerView& view, const Selection&
 
 AppendPlan KvTransfers::pinned_rows(Sequence& s, int layer,
                                     std::span<const std::int32_t> positions) {
+  const auto zone = core_.zone(Phase::kFetch, layer);
   LayerKv& kv = s.at(layer).kv;
   const std::int32_t end = kv.sets().front().size(),
                      first = end - static_cast<std::int32_t>(positions.size());
@@ -213,6 +214,7 @@ void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBa
     for (int l = after + 1; l < core_.shape.layers; ++l) {
       LayerState& state = s.at(l);
       if (state.kv.working_set() == nullptr) continue;
+      const auto zone = core_.zone(Phase::kSelect, l);
       Stage& stage = core_.stage_of(l);
       auto ahead = std::make_shared<ForwardBatch::Ahead>();
       ahead->row = append_step(s, l, std::span(batch.positions).subspan(row, 1));
@@ -230,6 +232,7 @@ void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBa
       ahead->selection = s.policies.selection->select(view);
       PolicyCheck{s.policies.method, l, core_.shape.heads}.selection(ahead->selection, sets);
       s.counters.policy_seconds += seconds_since(start);
+      const auto transfer = core_.zone(Phase::kFetch, l);
       ahead->readable = fetch(s, view, ahead->selection);
       batch.ahead[i][l] = std::move(ahead);
     }
@@ -243,6 +246,7 @@ void KvTransfers::move_to_host(Sequence& s, int layer, const LayerView* view,
              rebuilds = view != nullptr && capability<KeyRebuilder>(selection) != nullptr;
   if (!on_host && !rebuilds) return;
   if (kv.pinned_layer() != nullptr) return;  // its new rows are already on the host
+  const auto zone = core_.zone(Phase::kFetch, layer);
   if (rebuilds) check_cache_rule(*selection, s.policies.placement.rule, s.policies.method);
   if (view == nullptr) {
     const std::shared_ptr<HostCopy> host = kv.copy_to_host();
@@ -295,6 +299,7 @@ void KvTransfers::add_append_jobs(int layer, std::size_t pass, const ForwardBatc
 }
 
 void KvTransfers::append_keys(int layer, std::span<const Pass> passes, const ForwardBatch& batch) {
+  const auto zone = core_.zone(Phase::kQkv, layer);
   Backend& backend = core_.stage_of(layer).backend;
   std::vector<AppendJob> jobs;
   std::vector<AppendPlan> plans;

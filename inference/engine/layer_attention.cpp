@@ -66,6 +66,7 @@ void LayerAttention::remember_queries(int layer, const Pass& pass, std::int64_t 
 
 LayerDecisions LayerAttention::ask_policies(int layer, std::span<const Pass> passes,
                                             const ForwardBatch& batch) {
+  const auto zone = core_.zone(Phase::kSelect, layer);
   Stage& stage = core_.stage_of(layer);
   LayerDecisions out(layer, passes.size());
   const std::int64_t far_rows = std::count_if(passes.begin(), passes.end(), clamps_distance);
@@ -169,10 +170,13 @@ void LayerAttention::end_passes(std::size_t first, std::size_t end, std::span<co
       state.kv.settle_pinned();
       pass.observer->selection(view, out.selections[i]);
     }
-    out.readable[i] = ahead != nullptr ? ahead->readable
-                      : decodes        ? transfers_.fetch(s, view, out.selections[i])
-                                       : state.kv.readable();
-    state.kv.await_fetch();
+    {
+      const auto zone = core_.zone(Phase::kFetch, layer);
+      out.readable[i] = ahead != nullptr ? ahead->readable
+                        : decodes        ? transfers_.fetch(s, view, out.selections[i])
+                                         : state.kv.readable();
+      state.kv.await_fetch();
+    }
     if (s.policies.codec && !selects_for_prompt(pass)) {
       Readable& readable = out.readable[i];
       readable.sets = readable.is_copy
@@ -298,6 +302,7 @@ void LayerAttention::run(int layer, std::span<const Pass> passes, ForwardBatch& 
   Stage& stage = core_.stage_of(layer);
   LayerDecisions decisions = ask_policies(layer, passes, batch);
   transfers_.fetch_ahead(layer, passes, batch);
+  const auto zone = core_.zone(Phase::kAttend, layer);
   const std::vector<AttentionJob> jobs = attention_jobs(layer, passes, batch, decisions);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     count_attention(layer, passes[i], batch.positions[batch.first_row[i]], decisions.selections[i],
@@ -313,6 +318,7 @@ void LayerAttention::run(int layer, std::span<const Pass> passes, ForwardBatch& 
     if (in_blocks) {
       attend_in_blocks(layer, passes[i], i, batch, decisions.views[i]);
     } else if (PromptSelection* prompts = s.policies.prompt_selection()) {
+      const auto index = core_.zone(Phase::kIndex, layer);
       const auto start = Clock::now();
       prompts->after_attention(decisions.views[i], stage.lse.view.rows_at(batch.first_row[i], 1));
       s.counters.policy_seconds += seconds_since(start);
@@ -351,6 +357,7 @@ void LayerAttention::follow_outputs(int layer, std::span<const Pass> passes,
 
 void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats& stats,
                                      const LayerView& view) {
+  const auto zone = core_.zone(Phase::kIndex, layer);
   Memory& memory = *core_.stage_of(layer).memory;
   Sequence& s = *pass.sequence;
   const auto start = Clock::now();

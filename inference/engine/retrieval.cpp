@@ -63,6 +63,7 @@ void Retrieval::begin_retrievers(std::span<const Pass> passes, const ForwardBatc
     }
     const std::vector<Retriever*> retrievers = retrievers_of(pass);
     if (retrievers.empty()) continue;
+    const auto zone = core_.zone(Phase::kSelect, 0);
     const auto start = Clock::now();
     const RetrieverPass view = retriever_pass(pass);
     for (Retriever* retriever : retrievers) retriever->begin_pass(view);
@@ -78,6 +79,7 @@ void Retrieval::show_hidden(int layer, std::span<const Pass> passes, const Forwa
   for (std::size_t i = 0; i < passes.size(); ++i) {
     for (Retriever* retriever : retrievers_of(passes[i])) {
       if (!retriever->reads_layer(core_.model.config(), layer)) continue;
+      const auto zone = core_.zone(Phase::kSelect, layer);
       Stage &from = core_.stage_of(layer), &to = core_.stages.front();
       const std::int64_t rows = std::ssize(passes[i].tokens);
       MatrixView<const float> hidden = from.hidden.view.rows_at(batch.first_row[i], rows);

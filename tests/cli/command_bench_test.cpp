@@ -51,6 +51,39 @@ TEST(Bench, DecodeReadsKeptTokens) {
   EXPECT_EQ(json["rows"][3]["depth"], 512);
 }
 
+TEST(Bench, ProfilesDivideTheTimeAmongPhases) {
+  const Json json = bench({"decode", "--depth", "300", "--profile", "--method", "full", "--method",
+                           "quest:budget=64,placement=host"});
+  ASSERT_EQ(json["rows"].size(), 2u);
+  for (const Json& row : json["rows"]) {
+    const Json& profile = row["profile"];
+    double seconds = 0, of_layers = 0;
+    for (const auto& [phase, of_phase] : profile["phases"].items()) {
+      EXPECT_GE(of_phase, 0) << phase;
+      seconds += of_phase.get<double>();
+    }
+    ASSERT_EQ(profile["layers"].size(), 4u);
+    for (const Json& layer : profile["layers"])
+      for (const Json& of_phase : layer) of_layers += of_phase.get<double>();
+    EXPECT_NEAR(seconds, profile["seconds"], 1e-9);
+    EXPECT_NEAR(of_layers + profile["phases"]["other"].get<double>(), seconds, 1e-9);
+  }
+  EXPECT_GT(json["rows"][1]["profile"]["phases"]["fetch"],
+            json["rows"][0]["profile"]["phases"]["fetch"]);
+  EXPECT_TRUE(bench({"prefill", "--tokens", "64", "--profile"})["rows"][0].contains("profile"));
+  EXPECT_FALSE(bench({"prefill", "--tokens", "64"})["rows"][0].contains("profile"));
+
+  const Finished text = run_program(
+      {"bench", "decode", "--model", "tiny", "--depth", "64", "--repeats", "1", "--profile"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.out.find("share of each phase in %"), std::string::npos) << text.out;
+  const Finished refused =
+      run_program({"bench", "selection", "--model", "tiny", "--depth", "64", "--profile"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err,
+            "turnbench: --profile: found it with selection, expected it with prefill or decode\n");
+}
+
 TEST(Bench, AttentionAndStatisticsAreComparedWithDense) {
   const Json attention =
       bench({"attention", "--tokens", "512", "--method", "full", "--method", "loopserve-prefill"});
