@@ -60,9 +60,15 @@ void add_answers_command(CLI::App& app, const CommonOptions& common) {
     if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
     if (o->request.experiment.empty()) o->request.experiment = all.back();
     const bool md = o->format == "md";
-    for_each_answered_turn(store, o->request, [md](const AnsweredTurn& turn) {
+    bool any = false;
+    for_each_answered_turn(store, o->request, [&](const AnsweredTurn& turn) {
+      any = true;
       fmt::print("{}", md ? to_markdown(turn) : dump(to_json(turn)) + "\n");
     });
+    if (!any && !common.quiet) {
+      fmt::print(stderr, "{}: no answered turn of {} matches the options\n", printable(o->db),
+                 printable(o->request.experiment));
+    }
   });
 }
 

@@ -14,8 +14,9 @@ struct Blend {
   MatrixView<const float> vectors = {};  ///< [sets, head_dim]
 };
 
-/// The slots that attention of a layer reads: [lists][slots].  No lists: all slots are read.  Lists
-/// and slots are as in KeepSets.  The last slot of every list must be the slot of the last query
+/// The slots that the attention of a layer reads: [lists][slots].  No lists: all slots are read.
+/// The number of lists, their sets and the order of slots are as in KeepSets; lengths may differ.
+/// The last slot of every list must be the slot of the last query
 /// row.  In a decode step, this is the slot of the current token, the last slot of its set.
 struct Selection {
   std::vector<std::vector<std::int32_t>> slots;

@@ -164,7 +164,10 @@ TEST_F(AnswersCommandOutput, Filters) {
   EXPECT_LT(picked(score).size(), all) << "a condition that all satisfy proves nothing";
   EXPECT_LT(picked(both).size(), all);
   EXPECT_FALSE(picked(both).empty());
-  EXPECT_TRUE(where("turn>2").empty());
+  const Finished none = run_program({"answers", db_, "--where", "turn>2"});
+  EXPECT_EQ(none.code, 0);
+  EXPECT_EQ(none.out, "");
+  EXPECT_EQ(none.err, db_ + ": no answered turn of small matches the options\n");
   for (const char* method : {"snapkv", "snapkv:budget=64,window=8", "snapkv:window=8,budget=64"}) {
     const std::vector<Json> some = lines({"--method", method});
     ASSERT_EQ(some.size(), all) << method;
