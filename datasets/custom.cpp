@@ -17,7 +17,7 @@ constexpr int kCustomAnswerTokens = 64;  // default of the file's option
 const std::vector<std::string_view>& known_fields() {
   static const std::vector<std::string_view> known = {
       "id",     "turns",   "instruction", "context", "question", "position",      "references",
-      "metric", "classes", "relevance",   "gold",    "has_gold", "max_new_tokens"};
+      "metric", "classes", "relevance",   "gold",    "has_gold", "answer_prefix", "max_new_tokens"};
   return known;
 }
 
@@ -134,6 +134,7 @@ Turn turn_of(const Fields& fields, std::size_t number, std::set<std::string>& so
   if (fields.has(context)) turn.contexts = paragraphs_of(fields.at(context), number);
   turn.question = fields.at("question").as_string();
   if (trim(turn.question).empty()) fields.at("question").fail("a question");
+  turn.answer_prefix = fields.text("answer_prefix");
   if (fields.has("position")) {
     const JsonView position = fields.at("position");
     turn.position =

@@ -17,8 +17,9 @@ using FieldNames = std::map<std::string, std::string>;
 /// - `question` (text) and `references` (a text or a non-empty list of texts), both required;
 /// - `context`: a text (cut into paragraphs at blank lines and sentences), or a list of paragraphs:
 ///   texts, or {"source", "text"}.  The default source is "turn-T#P";
-/// - `instruction`, `position`, `classes`, `relevance`, `gold`, `has_gold`, `max_new_tokens` as in
-///   dialogue_io.h.  Without `relevance` all paragraphs of the turn are relevant.
+/// - `instruction`, `position`, `classes`, `relevance`, `gold`, `has_gold`, `answer_prefix`,
+///   `max_new_tokens` as in dialogue_io.h.  Without `relevance` all paragraphs of the turn are
+///   relevant.
 /// A line also has `id` (default: its number) and `metric` (default: qa_f1).  `fields` renames any
 /// of these.  Other fields are ignored.  Files of `to_json_line` can be read as well.
 /// @throws Error (input), with file, line and field, for missing fields and wrong types, and for

@@ -36,6 +36,9 @@ struct Turn {
   std::string instruction;  ///< comes first in the turn; may be empty
   std::vector<Paragraph> contexts;
   std::string question;
+  /// The beginning of the answer, which the prompt contains behind the template's text, wherever
+  /// the question is; may be empty.
+  std::string answer_prefix;
   Position position = Position::kEnd;
   Layout layout = Layout::kPieces;
   std::vector<std::string> references;

@@ -29,6 +29,7 @@ OrderedJson to_json(const Turn& turn) {
                      {"classes", turn.classes},
                      {"gold", turn.gold}};
   if (!turn.has_gold) out["has_gold"] = false;
+  if (!turn.answer_prefix.empty()) out["answer_prefix"] = turn.answer_prefix;
   if (turn.layout != Layout::kPieces) out["layout"] = name_of(turn.layout);
   return out;
 }
@@ -47,13 +48,15 @@ Paragraph paragraph_from(const JsonView& view) {
 
 Turn turn_from(const JsonView& view) {
   view.require_known_keys({"instruction", "contexts", "question", "position", "references",
-                           "relevance", "max_new_tokens", "classes", "gold", "has_gold", "layout"});
+                           "relevance", "max_new_tokens", "classes", "gold", "has_gold",
+                           "answer_prefix", "layout"});
   Turn turn;
   turn.instruction = view.get("instruction", std::string());
   for (const JsonView& item : view.at("contexts").items()) {
     turn.contexts.push_back(paragraph_from(item));
   }
   turn.question = view.at("question").as_string();
+  turn.answer_prefix = view.get("answer_prefix", std::string());
   const JsonView position = view.at("position");
   turn.position = parse_position(position.as_string(), position.source() + ": " + position.path());
   if (view.has("layout")) turn.layout = layout_from(view.at("layout"));

@@ -13,8 +13,9 @@ namespace turnbench {
 
 /// A dialogue as one line of jsonl, without the newline:
 /// {"id", "dataset", "task", "metric", "turns": [{"instruction", "contexts": [{"source", "text"}],
-/// "question", "position", "references", "relevance", "max_new_tokens", "classes", "gold"}]}, and
-/// "has_gold" where it is false.  The same dialogue gives the same bytes on every machine.
+/// "question", "position", "references", "relevance", "max_new_tokens", "classes", "gold"}]},
+/// "has_gold" where it is false, and "answer_prefix" where there is one.  The same dialogue gives
+/// the same bytes on every machine.
 std::string to_json_line(const Dialogue& dialogue);
 
 /// Parses a line of `to_json_line`; `source` names it in messages.  Throws as `for_each_dialogue`.
@@ -23,7 +24,8 @@ Dialogue parse_dialogue(std::string_view line, const std::string& source);
 void write_dialogues(const std::filesystem::path& path, std::span<const Dialogue> dialogues);
 
 /// Reads a file that `to_json_line` wrote, one dialogue at a time.  `task`, `instruction`,
-/// `gold` and `has_gold` are optional (defaults: empty, empty, the first reference, true).
+/// `gold`, `has_gold` and `answer_prefix` are optional (defaults: empty, empty, the first
+/// reference, true, empty).
 /// @throws Error (input), with file, line and field, for unknown keys, wrong types, a repeated id,
 /// a dialogue without turns, a turn without references, a relevant source that no paragraph of this
 /// or an earlier turn has, and an empty file.

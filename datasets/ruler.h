@@ -17,6 +17,7 @@ struct RulerTask {
   std::string_view kind;  ///< RULER's category: retrieval, tracing, aggregation, qa
   std::string_view metric;
   int max_new_tokens = 0;
+  std::string_view answer_begin;  ///< begins the answer prefix, the end of a prompt
 };
 
 std::span<const RulerTask> ruler_tasks();
@@ -25,11 +26,13 @@ std::span<const RulerTask> ruler_tasks();
 std::vector<std::string> ruler_files(const RulerTask& task);
 
 /// Reads a native file: {"index", "input", "outputs", "length"}; `input` is the whole prompt.  Its
-/// first line is the instruction, its last line the question with the beginning of the answer, and
-/// the lines between are the context, in paragraphs with the sources "part-1", ...  If there are
-/// only two lines, the first is the context.  Paragraphs that contain an output are relevant; if
-/// none does, all are.
-/// @throws Error (input) for other fields, wrong types and prompts of one line.
+/// first line is the instruction, its last line the question and the answer prefix, and the lines
+/// between are the context, in paragraphs with the sources "part-1", ...  If there are only two
+/// lines, the first is the context.  Some versions of the generators write the answer prefix as a
+/// field of its own ("answer_prefix").  Paragraphs that contain an output are relevant; if none
+/// does, all are.
+/// @throws Error (input) for other fields, wrong types, prompts of one line and prompts without an
+/// answer prefix.
 std::vector<Dialogue> read_ruler(const std::filesystem::path& file, const RulerTask& task,
                                  const std::string& name, std::size_t limit);
 

@@ -38,6 +38,12 @@ LabelledText wrapped(const ChatTurns& turns, const LabelledText& message, int tu
   return out;
 }
 
+/// The same text with the beginning of the answer.
+LabelledText with_prefix(LabelledText text, const Turn& t, int turn) {
+  if (!t.answer_prefix.empty()) text.add(SpanKind::kCue, turn, t.answer_prefix);
+  return text;
+}
+
 LabelledText verbatim(const Turn& t, int turn) {
   LabelledText out;
   out.add(SpanKind::kInstruction, turn, t.instruction);
@@ -126,7 +132,7 @@ bool PromptRenderer::is_plain(const Turn& turn) const {
 LabelledText PromptRenderer::text(const Turn& turn, int index) const {
   const LabelledText message =
       turn.layout == Layout::kPieces ? message_of(template_, turn, index) : verbatim(turn, index);
-  return is_plain(turn) ? message : wrapped(turns_, message, index);
+  return with_prefix(is_plain(turn) ? message : wrapped(turns_, message, index), turn, index);
 }
 
 RenderedTurn PromptRenderer::render(const Dialogue& dialogue, int turn, int max_tokens) const {
@@ -145,14 +151,16 @@ RenderedTurn PromptRenderer::render_verbatim(const Turn& t, int turn, int max_to
   const auto half = static_cast<std::size_t>(max_tokens) / 2;
   const bool cut = whole.size() > static_cast<std::size_t>(max_tokens);
   if (cut) cut_middle(message, tokenizer_, whole, half);
-  const LabelledText text = is_plain(t) ? message : wrapped(turns_, message, turn);
+  const LabelledText text =
+      with_prefix(is_plain(t) ? message : wrapped(turns_, message, turn), t, turn);
   RenderedTurn out{text.encode(tokenizer_, is_plain(t))};
   if (cut) out.truncated_tokens = static_cast<int>(whole.size() - 2 * half);
   return out;
 }
 
 std::vector<int> PromptRenderer::gold_answer_tokens(const Turn& turn) const {
-  return tokenizer_.encode(turns_.given_answer(gold_answer_text(turn)),
+  const bool continues = !turn.answer_prefix.empty() && turn.answer_prefix.back() != ' ';
+  return tokenizer_.encode((continues ? " " : "") + turns_.given_answer(gold_answer_text(turn)),
                            {.parse_special = true, .add_special = false});
 }
 

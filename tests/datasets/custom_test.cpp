@@ -65,6 +65,10 @@ TEST(Custom, ReferencesNeedNotBeAnswers) {
   const auto again = read(to_json_line(dialogues[0]));
   EXPECT_EQ(to_json_line(again.at(0)), to_json_line(dialogues[0]));
   EXPECT_FALSE(parse_dialogue(to_json_line(dialogues[0]), "line").turns.at(0).has_gold);
+  const auto begun = read(R"({"question": "q?", "references": "1", "answer_prefix": " It is"})");
+  EXPECT_EQ(begun.at(0).turns.at(0).answer_prefix, " It is");
+  EXPECT_EQ(parse_dialogue(to_json_line(begun[0]), "line").turns.at(0).answer_prefix, " It is");
+  EXPECT_EQ(to_json_line(dialogues[0]).find("answer_prefix"), std::string::npos);
 }
 
 TEST(Custom, ReadsWhatTheProgramWrites) {

@@ -138,7 +138,9 @@ TEST(Ruler, RealRecords) {
     const Turn& turn = d.turns.at(0);
     EXPECT_TRUE(turn.instruction.starts_with("A special magic uuid is hidden"));
     EXPECT_TRUE(turn.question.starts_with("What is the special magic uuid for "));
-    EXPECT_TRUE(turn.question.ends_with("mentioned in the provided text is"));
+    EXPECT_TRUE(turn.question.ends_with("mentioned in the provided text?"));
+    EXPECT_TRUE(turn.answer_prefix.starts_with(" The special magic uuid for "));
+    EXPECT_TRUE(turn.answer_prefix.ends_with("mentioned in the provided text is"));
     ASSERT_EQ(turn.relevance.size(), 1u);
     const auto at = std::find_if(turn.contexts.begin(), turn.contexts.end(),
                                  [&](const Paragraph& p) { return p.source == turn.relevance[0]; });
@@ -150,22 +152,42 @@ TEST(Ruler, RealRecords) {
 TEST(Ruler, NothingOfThePromptIsLost) {
   const std::string record =
       R"({"index": 3, "input": "Do this.\n\nVAR A = 1\nVAR B = VAR A\nQuestion: which? Answer: ", )"
-      R"("outputs": ["A", "B"], "length": 20, "answer_prefix": " x"})";
+      R"("outputs": ["A", "B"], "length": 20})";
   const test::TemporaryDirectory directory;
   const fs::path file = directory.write("vt.jsonl", record);
   const auto dialogues = load_checked("ruler-vt", directory.path());
   EXPECT_EQ(dialogues.at(0).id, "vt-00003");
   const Turn& turn = dialogues[0].turns.at(0);
-  EXPECT_EQ(whole(turn), "Dothis.VARA=1VARB=VARAQuestion:which?Answer:");
+  EXPECT_EQ(whole(turn), "Dothis.VARA=1VARB=VARAQuestion:which?");
   EXPECT_EQ(turn.instruction, "Do this.");
-  EXPECT_EQ(turn.question, "Question: which? Answer:");
+  EXPECT_EQ(turn.question, "Question: which?");
+  EXPECT_EQ(turn.answer_prefix, " Answer: ") << "as the generator wrote it";
   EXPECT_EQ(turn.max_new_tokens, 30);
-  const RulerTask& task = ruler_tasks()[0];
-  const auto read = [&](const fs::path& f) { read_ruler(f, task, "r", 0); };
+  // As written by later versions of the generators.
+  directory.write("cwe.jsonl", R"({"index": 0, "input": "Words.\n1. a 2. b\nWhich?", "outputs": )"
+                               R"(["a"], "length": 9, "answer_prefix": " Answer: They are:"})");
+  const Turn other = load_checked("ruler-cwe", directory.path()).at(0).turns.at(0);
+  EXPECT_EQ(other.question, "Which?");
+  EXPECT_EQ(other.answer_prefix, " Answer: They are:");
+  const auto task = std::find_if(ruler_tasks().begin(), ruler_tasks().end(),
+                                 [](const RulerTask& t) { return t.name == "vt"; });
+  const auto read = [&](const fs::path& f) { read_ruler(f, *task, "r", 0); };
   EXPECT_EQ(refusal(record + "\n" + record, read), "F:2: /index: found 3, expected a unique index");
-  EXPECT_EQ(refusal(R"({"index": 0, "input": "one line", "outputs": ["a"], "length": 1})", read),
-            "F:1: /input: found \"one line\", expected a prompt of several lines");
-  EXPECT_EQ(refusal(R"({"index": 0, "input": "a\nb", "outputs": [], "length": 1})", read),
+  EXPECT_EQ(refusal(R"({"index": 0, "input": "a Answer: b", "outputs": ["a"], )"
+                    R"("length": 1})",
+                    read),
+            "F:1: /input: found \"a Answer: b\", expected a prompt of several lines");
+  for (const char* input : {"a\\nb", "a Answer: b\\nc"}) {
+    EXPECT_EQ(refusal(fmt::format(R"({{"index": 0, "input": "{}", "outputs": ["a"], "length": 1}})",
+                                  input),
+                      read),
+              fmt::format("F:1: /input: found \"{}\", expected a prompt whose last line has "
+                          "\" Answer:\"",
+                          input));
+  }
+  EXPECT_EQ(refusal(R"({"index": 0, "input": "a\nb Answer: c", "outputs": [], )"
+                    R"("length": 1})",
+                    read),
             "F:1: /outputs: found an array of 0, expected at least one output");
 }
 

@@ -75,6 +75,40 @@ TEST(Prompt, LabelsLocateThePiecesInATemplate) {
             "context[\n\n]context[Two.]cue[>]");
 }
 
+TEST(Prompt, TheAnswerPrefixIsBehindTheTemplatesText) {
+  const Tokenizer tokenizer = small_tokenizer();
+  const ChatTemplate chat =
+      template_of("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<a>");
+  const PromptRenderer renderer(tokenizer, chat, "", {});
+  Dialogue dialogue;
+  dialogue.id = "d";
+  dialogue.turns = {turn_in_pieces()};
+  Turn& turn = dialogue.turns[0];
+  turn.position = Position::kBegin;
+  const RenderedTurn without = renderer.render(dialogue, 0, 0);
+  turn.answer_prefix = " It is";
+  EXPECT_TRUE(labels(renderer.text(turn, 0)).ends_with("context[Two.]cue[<a> It is]"));
+  const RenderedTurn whole = renderer.render(dialogue, 0, 0);
+  EXPECT_TRUE(labels(tokenizer, whole).ends_with("cue[<a> It is]"));
+  EXPECT_GT(whole.tokens.size(), without.tokens.size());
+  // It is not truncated, and counts.
+  const int limit = static_cast<int>(whole.tokens.size()) - 2;
+  const RenderedTurn cut = renderer.render(dialogue, 0, limit);
+  EXPECT_EQ(static_cast<int>(cut.tokens.size()), limit);
+  EXPECT_TRUE(labels(tokenizer, cut).ends_with("cue[<a> It is]"));
+  // Gold answers continue it.
+  EXPECT_EQ(tokenizer.decode(renderer.gold_answer_tokens(turn), false), " Both.");
+  turn.answer_prefix = "It is: ";
+  EXPECT_EQ(tokenizer.decode(renderer.gold_answer_tokens(turn), false), "Both.");
+  // Official prompts, without and with truncation.
+  turn.layout = Layout::kPlain;
+  turn.position = Position::kEnd;
+  for (const int tokens : {0, 8}) {
+    const std::string text = labels(tokenizer, renderer.render(dialogue, 0, tokens));
+    EXPECT_TRUE(text.ends_with("cue[It is: ]")) << text;
+  }
+}
+
 // As in Mistral's templates.
 TEST(Prompt, MovingSystemPromptAllowsOneTurnOnly) {
   const Tokenizer tokenizer = small_tokenizer();
