@@ -10,6 +10,7 @@ of the file that cannot be expressed there are refused.  Needs the packages nump
 import argparse
 import json
 import pathlib
+import shutil
 
 import gguf
 import numpy as np
@@ -58,7 +59,10 @@ class Source:
 
     def __init__(self, path):
         self.path = path
-        self.reader = gguf.GGUFReader(path)
+        try:
+            self.reader = gguf.GGUFReader(path)
+        except (OSError, ValueError, IndexError) as error:  # missing, not GGUF, or truncated
+            raise SystemExit(f"{path}: {error}, expected a complete GGUF file") from error
         self.architecture = self.get("general.architecture")
         if self.architecture not in CLASSES:
             self.refuse("the architecture", self.architecture, "one of " + ", ".join(CLASSES))
@@ -67,6 +71,28 @@ class Source:
         if self.get("split.count", 1) > 1:
             self.refuse("parts", self.get("split.count"), "one file: join them with gguf-split")
         self.tensors = {tensor.name: tensor for tensor in self.reader.tensors}
+        self.check()
+
+    def check(self):
+        """Whether all tensors and tokens are there."""
+        parts = set(LAYER_TENSORS) - {"attn_q_norm", "attn_k_norm"}
+        if self.architecture == "qwen3":
+            parts = set(LAYER_TENSORS)
+        layers = self.model("block_count")
+        needed = {f"blk.{i}.{part}.weight" for i in range(layers) for part in parts}
+        needed |= {"token_embd.weight", "output_norm.weight"}
+        if self.architecture == "qwen2":
+            needed |= {f"blk.{i}.attn_{p}.bias" for i in range(layers) for p in "qkv"}
+        for name in sorted(needed - set(self.tensors)):
+            self.refuse("tensors", f"no {name}", "it")
+        tokens = len(self["tokenizer.ggml.tokens"])
+        types = len(self["tokenizer.ggml.token_type"])
+        if types != tokens:
+            self.refuse("tokenizer.ggml.token_type", f"{types} types", f"{tokens}, one of each token")
+        for key in ("bos", "eos", "eot", "eom", "padding", "unknown"):
+            number = self.get(f"tokenizer.ggml.{key}_token_id", 0)
+            if not 0 <= number < tokens:
+                self.refuse(f"tokenizer.ggml.{key}_token_id", number, f"0 to {tokens - 1}")
 
     def refuse(self, what, found, expected):
         raise SystemExit(f"{self.path}: {what}: found {found}, expected {expected}")
@@ -352,6 +378,8 @@ def write_safetensors(path, source, names, dtype):
 
 
 def convert(model, out, dtype):
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise SystemExit(f"{out}: found a file or a directory with files, expected a new directory")
     source = Source(model)
     files = {
         "config.json": config(source, dtype),
@@ -360,15 +388,19 @@ def convert(model, out, dtype):
         "tokenizer_config.json": tokenizer_config(source),
     }
     names = sorted(source.names().items())
-    out.mkdir(parents=True, exist_ok=True)
-    for name, value in files.items():
-        if value is not None:
-            text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-            (out / name).write_text(text, encoding="utf-8")
-    # Last: the directory is complete once it has its weights.
-    partial = out / "model.safetensors.partial"
-    count, size = write_safetensors(partial, source, names, dtype)
-    partial.rename(out / "model.safetensors")
+    # The directory appears when it is complete.
+    partial = out.with_name(out.name + ".partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        for name, value in files.items():
+            if value is not None:
+                text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+                (partial / name).write_text(text, encoding="utf-8")
+        count, size = write_safetensors(partial / "model.safetensors", source, names, dtype)
+        partial.rename(out)
+    except OSError as error:
+        raise SystemExit(f"{out}: {error.strerror}") from error
     print(f"{out}: {count} tensors, {size / 2**20:.0f} MiB")
 
 

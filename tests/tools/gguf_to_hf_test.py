@@ -128,6 +128,7 @@ class GgufToHf(unittest.TestCase):
     def test_models_of_every_architecture_return_unchanged(self):
         for model in ("llama2", "mistral", "qwen2", "qwen3"):
             with self.subTest(model):
+                self.out = self.out.with_name(model)
                 want, got = write_gguf(self.path, model), self.convert()
                 for key in ("model_type", "architectures", "hidden_size", "intermediate_size",
                             "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
@@ -190,6 +191,7 @@ class GgufToHf(unittest.TestCase):
 
         write_gguf(self.path, "qwen2", linear)
         self.assertEqual(self.convert()["rope_scaling"], {"rope_type": "linear", "factor": 4.0})
+        self.out = self.out.with_name("yarn")
         write_gguf(self.path, "qwen2", yarn)
         self.assertEqual(self.convert()["rope_scaling"],
                          {"rope_type": "yarn", "factor": 2.0,
@@ -229,6 +231,11 @@ class GgufToHf(unittest.TestCase):
                           "blk.0.attn_sinks.weight", np.zeros(4, np.float32))))
         self.assertIn("parts: found 3, expected one file",
                       self.refusal("llama2", lambda writer: writer.add_uint16("split.count", 3)))
+        self.assertIn("tokenizer.ggml.eot_token_id: found 999, expected 0 to 127",
+                      self.refusal("qwen2", lambda writer: writer.add_eot_token_id(999)))
+        self.assertIn("tensors: found no blk.2.attn_k.bias",
+                      self.refusal("qwen2", lambda writer: writer.add_uint32(
+                          "qwen2.block_count", 3)))
         self.path.unlink()
         writer = gguf.GGUFWriter(self.path, "gpt2")
         writer.write_header_to_file()
@@ -236,6 +243,26 @@ class GgufToHf(unittest.TestCase):
         writer.close()
         with self.assertRaisesRegex(SystemExit, "architecture: found gpt2, expected one of llama"):
             self.convert()
+
+    def test_incomplete_files_and_used_directories_are_refused(self):
+        write_gguf(self.path, "qwen3")
+        whole = self.path.read_bytes()
+        for content in (b"", b"text", whole[:1000], whole[:-100]):
+            self.path.write_bytes(content)
+            with self.assertRaisesRegex(SystemExit, "model.gguf: .*, expected a complete GGUF file"):
+                self.convert()
+        self.path.unlink()
+        with self.assertRaisesRegex(SystemExit, "expected a complete GGUF file"):
+            self.convert()
+        write_gguf(self.path, "qwen3")
+        self.out.mkdir()
+        (self.out / "chat_template.jinja").write_text("other")
+        with self.assertRaisesRegex(SystemExit, "expected a new directory"):
+            self.convert()
+        self.out = self.path / "below-a-file"
+        with self.assertRaisesRegex(SystemExit, "below-a-file: Not a directory"):
+            self.convert()
+        self.assertEqual(sorted(p.name for p in self.path.parent.iterdir()), ["model", "model.gguf"])
 
 
 if __name__ == "__main__":
