@@ -297,7 +297,9 @@ void add_bench_command(CLI::App& app, const CommonOptions& common) {
                       "decode, selection: numbers of synthetic tokens in the cache: 0,8192");
   command->add_option("--new-tokens", o->new_tokens, "throughput: answer lengths: 64,512");
   command->add_option("--batch", o->batch, "sequences per batch: 1,8");
-  command->add_option("--method", o->methods, "one or more methods, e.g. snapkv:budget=1024")
+  command
+      ->add_option("--method", o->methods,
+                   "a method, e.g. snapkv:budget=1024; several: repeat the option")
       ->allow_extra_args(false);
   command->add_option("--simd", o->simd, "highest SIMD level to use: AVX2");
   command

@@ -71,7 +71,8 @@ Turn turn_of(const JsonView& view, const RulerTask& task) {
   if (turn.relevance.empty()) {
     for (const Paragraph& p : turn.contexts) turn.relevance.push_back(p.source);
   }
-  turn.gold = join(turn.references, ", ");
+  // The references of the question-answering tasks are alternatives.
+  turn.gold = task.kind == "qa" ? turn.references.front() : join(turn.references, ", ");
   turn.max_new_tokens = task.max_new_tokens;
   return turn;
 }

@@ -159,9 +159,12 @@ RenderedTurn PromptRenderer::render_verbatim(const Turn& t, int turn, int max_to
 }
 
 std::vector<int> PromptRenderer::gold_answer_tokens(const Turn& turn) const {
-  const bool continues = !turn.answer_prefix.empty() && turn.answer_prefix.back() != ' ';
-  return tokenizer_.encode((continues ? " " : "") + turns_.given_answer(gold_answer_text(turn)),
-                           {.parse_special = true, .add_special = false});
+  std::string given = turns_.given_answer(gold_answer_text(turn));
+  const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\t'; };
+  if (!turn.answer_prefix.empty() && !is_space(turn.answer_prefix.back()) &&
+      !(given.empty() || is_space(given.front())))
+    given.insert(given.begin(), ' ');
+  return tokenizer_.encode(given, {.parse_special = true, .add_special = false});
 }
 
 std::string PromptRenderer::answer_text(const std::vector<int>& tokens) const {

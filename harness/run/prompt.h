@@ -53,7 +53,8 @@ class PromptRenderer {
   /// The text of a turn as render() tokenizes it without a limit.
   LabelledText text(const Turn& turn, int index) const;
 
-  /// The tokens of a turn's gold answer in the history.
+  /// The tokens of a turn's gold answer in the history.  A space separates it from an answer prefix
+  /// unless one of the two has white space there.
   std::vector<int> gold_answer_tokens(const Turn& turn) const;
   const std::vector<int>& stop_tokens() const { return stop_tokens_; }
   /// The text of an answer, without special tokens and surrounding white space.

@@ -163,6 +163,11 @@ TEST(Ruler, NothingOfThePromptIsLost) {
   EXPECT_EQ(turn.question, "Question: which?");
   EXPECT_EQ(turn.answer_prefix, " Answer: ") << "as the generator wrote it";
   EXPECT_EQ(turn.max_new_tokens, 30);
+  EXPECT_EQ(turn.gold, "A, B");
+  directory.write("qa_1.jsonl", R"({"index": 0, "input": "Read.\nText.\nWhere? Answer:", )"
+                                R"("outputs": ["France", "in France"], "length": 9})");
+  EXPECT_EQ(load_checked("ruler-qa_1", directory.path()).at(0).turns.at(0).gold, "France")
+      << "one of the alternatives";
   // As written by later versions of the generators.
   directory.write("cwe.jsonl", R"({"index": 0, "input": "Words.\n1. a 2. b\nWhich?", "outputs": )"
                                R"(["a"], "length": 9, "answer_prefix": " Answer: They are:"})");

@@ -98,8 +98,20 @@ TEST(Prompt, TheAnswerPrefixIsBehindTheTemplatesText) {
   EXPECT_TRUE(labels(tokenizer, cut).ends_with("cue[<a> It is]"));
   // Gold answers continue it.
   EXPECT_EQ(tokenizer.decode(renderer.gold_answer_tokens(turn), false), " Both.");
+  for (const char* prefix : {"It is: ", "It is:\n"}) {
+    turn.answer_prefix = prefix;
+    EXPECT_EQ(tokenizer.decode(renderer.gold_answer_tokens(turn), false), "Both.") << prefix;
+  }
+  turn.answer_prefix = " It is";
+  turn.gold = " Both.";
+  EXPECT_EQ(tokenizer.decode(renderer.gold_answer_tokens(turn), false), " Both.");
+  const ChatTemplate spaced =
+      template_of("{% for m in messages %}<{{ m.role }}> {{ m.content.strip() }}{% endfor %}<a>");
+  EXPECT_EQ(
+      tokenizer.decode(PromptRenderer(tokenizer, spaced, "", {}).gold_answer_tokens(turn), false),
+      " Both.")
+      << "the template writes the space";
   turn.answer_prefix = "It is: ";
-  EXPECT_EQ(tokenizer.decode(renderer.gold_answer_tokens(turn), false), "Both.");
   // Official prompts, without and with truncation.
   turn.layout = Layout::kPlain;
   turn.position = Position::kEnd;
