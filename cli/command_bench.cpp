@@ -256,7 +256,8 @@ void bench(const Options& o, bool json) {
                machine, ceilings.flops / 1e9, ceilings.read_bytes / 1e9);
     if (o.what == "throughput") return print_throughput(rows);
     print(rows, o);
-    return o.profile ? print_profiles(rows, o) : void();
+    if (o.profile) print_profiles(rows, o);
+    return;
   }
   OrderedJson out;
   out["model"] = o.model.model;

@@ -11,33 +11,30 @@
 namespace turnbench {
 namespace {
 
-constexpr std::string_view kMagic = " The special magic ", kAnswer = " Answer:";
-
-// name, description, kind, metric, max_new_tokens (RULER's tokens_to_generate), answer_begin
+// name, description, kind, metric, max_new_tokens (RULER's tokens_to_generate)
 constexpr RulerTask kRulerTasks[] = {
-    {"niah_single_1", "a number in repeated noise", "retrieval", "ruler_match_all", 128, kMagic},
-    {"niah_single_2", "a number in essays", "retrieval", "ruler_match_all", 128, kMagic},
-    {"niah_single_3", "a UUID in essays", "retrieval", "ruler_match_all", 128, kMagic},
-    {"niah_multikey_1", "one of four numbers in essays", "retrieval", "ruler_match_all", 128,
-     kMagic},
-    {"niah_multikey_2", "one of many numbers", "retrieval", "ruler_match_all", 128, kMagic},
-    {"niah_multikey_3", "one of many UUIDs", "retrieval", "ruler_match_all", 128, kMagic},
-    {"niah_multivalue", "four values of one key", "retrieval", "ruler_match_all", 128, kMagic},
-    {"niah_multiquery", "the values of four keys", "retrieval", "ruler_match_all", 128, kMagic},
-    {"vt", "variables through a chain of assignments", "tracing", "ruler_match_all", 30, kAnswer},
-    {"cwe", "the ten most common words", "aggregation", "ruler_match_all", 120, kAnswer},
-    {"fwe", "the three most frequent coded words", "aggregation", "ruler_match_all", 50, kAnswer},
-    {"qa_1", "SQuAD questions among distracting passages", "qa", "ruler_match_part", 32, kAnswer},
-    {"qa_2", "HotpotQA questions among distracting passages", "qa", "ruler_match_part", 32,
-     kAnswer},
+    {"niah_single_1", "a number in repeated noise", "retrieval", "ruler_match_all", 128},
+    {"niah_single_2", "a number in essays", "retrieval", "ruler_match_all", 128},
+    {"niah_single_3", "a UUID in essays", "retrieval", "ruler_match_all", 128},
+    {"niah_multikey_1", "one of four numbers in essays", "retrieval", "ruler_match_all", 128},
+    {"niah_multikey_2", "one of many numbers", "retrieval", "ruler_match_all", 128},
+    {"niah_multikey_3", "one of many UUIDs", "retrieval", "ruler_match_all", 128},
+    {"niah_multivalue", "four values of one key", "retrieval", "ruler_match_all", 128},
+    {"niah_multiquery", "the values of four keys", "retrieval", "ruler_match_all", 128},
+    {"vt", "variables through a chain of assignments", "tracing", "ruler_match_all", 30},
+    {"cwe", "the ten most common words", "aggregation", "ruler_match_all", 120},
+    {"fwe", "the three most frequent coded words", "aggregation", "ruler_match_all", 50},
+    {"qa_1", "SQuAD questions among distracting passages", "qa", "ruler_match_part", 32},
+    {"qa_2", "HotpotQA questions among distracting passages", "qa", "ruler_match_part", 32},
 };
 
 /// Removes the answer prefix from the end of a prompt, or takes that of the field.
 std::string answer_prefix_of(const JsonView& view, const RulerTask& task, std::string& prompt) {
   if (view.has("answer_prefix")) return view.at("answer_prefix").as_string();
-  const std::size_t begin = prompt.rfind(task.answer_begin);
+  const std::string_view start = task.kind == "retrieval" ? " The special magic " : " Answer:";
+  const std::size_t begin = prompt.rfind(start);
   if (begin == std::string::npos || prompt.find('\n', begin) != std::string::npos)
-    view.at("input").fail(fmt::format("a prompt whose last line has \"{}\"", task.answer_begin));
+    view.at("input").fail(fmt::format("a prompt whose last line has \"{}\"", start));
   std::string out = prompt.substr(begin);
   prompt.erase(begin);
   return out;

@@ -17,7 +17,6 @@ struct RulerTask {
   std::string_view kind;  ///< RULER's category: retrieval, tracing, aggregation, qa
   std::string_view metric;
   int max_new_tokens = 0;
-  std::string_view answer_begin;  ///< begins the answer prefix, the end of a prompt
 };
 
 std::span<const RulerTask> ruler_tasks();

@@ -126,8 +126,7 @@ class Merge {
       if (!missing.next()) continue;
       throw runtime_error(
           "{}: found a row of {} without its {}, expected complete stores: `turnbench doctor "
-          "STORE` "
-          "checks each of them",
+          "STORE` checks each of them",
           out_.path(), table, missing.text(2));
     }
   }
