@@ -215,7 +215,7 @@ TEST_F(MergeCommand, FailedUnitsGiveWay) {
 
 TEST_F(MergeCommand, StoresWithoutReferencedRowsAreRefused) {
   const std::string judged =
-      "PRAGMA foreign_keys=OFF; INSERT INTO judgement_data SELECT min(id), 'nobody', 0, '', 'ok', "
+      "PRAGMA foreign_keys=OFF; INSERT INTO judgement_data SELECT min(id), 'unknown', 0, '', 'ok', "
       "'', '', '{}' FROM record_data";
   expect_conflict({copy("judged.db", judged)},
                   {"refused.db: found a row of judgement_data without its judge, expected "
