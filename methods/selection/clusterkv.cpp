@@ -200,8 +200,8 @@ MethodInfo clusterkv() {
           "included, are clustered as one batch (the official code supports a single prompt); a "
           "prompt within the budget is clustered when the answer exceeds the budget (accuracy "
           "code: everything is read, as with window=0); the whole prompt is dense and clustered "
-          "(official LongBench runs: the question, at least the last 100 characters of the prompt, "
-          "passes token by token through steps that select, and is never clustered); with "
+          "(official LongBench runs: the end of the prompt, at most the last 100 characters of the "
+          "question, passes token by token through steps that select, and is never clustered); with "
           "evictions all tokens are clustered again; ties go to the earlier cluster; the device "
           "keeps the tokens that a query head read in the previous step, and starts with none",
       .parameters =

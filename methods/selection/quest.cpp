@@ -109,9 +109,9 @@ MethodInfo quest() {
           "token if its page is not selected; query heads of a group have separate selections, as "
           "in the accuracy code; a budget of all tokens reads all of them (official code: as many "
           "pages as the budget fills); retain_generated=true is the setting of the SpeContext "
-          "paper; the whole prompt is dense (official LongBench runs: the question, at least the "
-          "last 100 characters of the prompt, passes token by token through steps that select); "
-          "ties go to the earlier page",
+          "paper; the whole prompt is dense (official LongBench runs: the end of the prompt, at "
+          "most the last 100 characters of the question, passes token by token through steps that "
+          "select); ties go to the earlier page",
       .parameters =
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens read per step"},
            {"page", Kind::kInteger, "16", "tokens", "page size", 1},
