@@ -1,6 +1,7 @@
 #include "harness/store/merge.h"
 
 #include <memory>
+#include <optional>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -26,6 +27,23 @@ std::unique_ptr<Database> open_to_read(const fs::path& path) {
   return db;
 }
 
+/// Damaged pages can hide rows: a merge would take a store with fewer results for a complete one.
+/// @throws Error (input) if the database file has a defect
+void require_intact(const Database& store) {
+  std::string defect;
+  try {
+    Statement check = store.prepare("PRAGMA integrity_check(1)");
+    if (!check.next() || check.view(0) == "ok") return;
+    defect = check.text(0);
+  } catch (const Error& error) {  // a defect of the schema
+    defect = error.what();
+  }
+  throw input_error(
+      "{}: found a defect of the database file ({}), expected an intact store: `turnbench doctor "
+      "STORE` shows all of them",
+      store.path(), printable(defect));
+}
+
 void check_inputs(const fs::path& out, const std::vector<fs::path>& stores) {
   for (const fs::path& store : stores) {
     std::error_code ignored;
@@ -34,8 +52,18 @@ void check_inputs(const fs::path& out, const std::vector<fs::path>& stores) {
           "{}: found the same store as OUT and as {}, expected it once: OUT keeps what it has",
           out.string(), store.string());
     }
-    open_to_read(store);
+    if (const auto db = open_to_read(store)) require_intact(*db);
   }
+}
+
+/// The first row of a table, or of all tables, without what it refers to: "a row of cell without
+/// its model".
+std::optional<std::string> missing_reference(const Database& store, const std::string& table = "") {
+  Statement missing =
+      store.prepare(table.empty() ? "PRAGMA foreign_key_check"
+                                  : fmt::format("PRAGMA foreign_key_check({})", table));
+  if (!missing.next()) return std::nullopt;
+  return fmt::format("a row of {} without its {}", missing.text(0), missing.text(2));
 }
 
 /// Removes the files of a store that did not exist before, unless it is complete.
@@ -122,13 +150,24 @@ class Merge {
   /// Of the rows that are copied without a search for what they refer to.
   void check_references() const {
     for (const char* table : {"dialogue", "cell", "experiment_cell", "judgement_data"}) {
-      Statement missing = out_.prepare(fmt::format("PRAGMA foreign_key_check({})", table));
-      if (!missing.next()) continue;
-      throw runtime_error(
-          "{}: found a row of {} without its {}, expected complete stores: `turnbench doctor "
-          "STORE` checks each of them",
-          out_.path(), table, missing.text(2));
+      if (const auto missing = missing_reference(out_, table)) refuse_incomplete(*missing);
     }
+  }
+
+  /// Names the store that lacks a row, instead of the merged one.
+  [[noreturn]] void refuse_incomplete(std::string missing) const {
+    std::string path = out_.path();
+    for (const fs::path& store : stores_) {
+      const auto db = open_to_read(store);
+      const auto of_store = db ? missing_reference(*db) : std::nullopt;
+      if (!of_store) continue;
+      path = db->path();
+      missing = *of_store;
+      break;
+    }
+    throw runtime_error(
+        "{}: found {}, expected complete stores: `turnbench doctor STORE` shows all such rows",
+        path, missing);
   }
 
   /// So that reports and the status need not compute them.
