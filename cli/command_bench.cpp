@@ -252,8 +252,12 @@ void bench(const Options& o, bool json) {
     machine = description_of(loaded.backends);
   }
   if (!json) {
-    fmt::print("{} on {}: {:.1f} GFLOP/s of multiply-adds, {:.1f} GB/s read\n", o.model.model,
-               machine, ceilings.flops / 1e9, ceilings.read_bytes / 1e9);
+    fmt::print("{} on {}: {:.1f} GFLOP/s of multiply-adds, {}{:.1f} GB/s read\n", o.model.model,
+               machine, ceilings.flops / 1e9,
+               ceilings.bf16_flops > ceilings.flops
+                   ? fmt::format("{:.1f} GFLOP/s of bf16 tiles, ", ceilings.bf16_flops / 1e9)
+                   : "",
+               ceilings.read_bytes / 1e9);
     if (o.what == "throughput") return print_throughput(rows);
     print(rows, o);
     if (o.profile) print_profiles(rows, o);
@@ -263,6 +267,7 @@ void bench(const Options& o, bool json) {
   out["model"] = o.model.model;
   out["backend"] = machine;
   out["peak_flops"] = ceilings.flops;
+  if (ceilings.bf16_flops > 0) out["peak_bf16_flops"] = ceilings.bf16_flops;
   out["read_bytes_per_s"] = ceilings.read_bytes;
   out["rows"] = OrderedJson::array();
   for (const BenchRow& row : rows) out["rows"].push_back(to_json(row));

@@ -27,6 +27,26 @@ DType parse_dtype(const std::string& name, const char* option) {
   throw input_error("{}: found \"{}\", expected f32, f16 or bf16", option, printable(name));
 }
 
+Math parse_math(const std::string& name) {
+  for (Math m : {Math::kF32, Math::kBF16}) {
+    if (name_of(m) == name) return m;
+  }
+  throw input_error("--math: found \"{}\", expected f32 or bf16", printable(name));
+}
+
+/// The dtype of the weights, as --dtype and --math say.
+DType weight_dtype(const ModelOptions& options, Math math, const Checkpoint& checkpoint) {
+  if (options.dtype == "auto")
+    return math == Math::kBF16 ? DType::kBF16 : checkpoint.stored_dtype();
+  const DType dtype = parse_dtype(options.dtype, "--dtype");
+  if (math == Math::kBF16 && dtype != DType::kBF16) {
+    throw input_error(
+        "--dtype: found {}, expected auto or bf16: products of bf16 have weights of bf16",
+        name_of(dtype));
+  }
+  return dtype;
+}
+
 /// Rejects names in `given` that are not in `known`.
 void check_known(const std::map<std::string, std::string>& given,
                  const std::set<std::string>& known, const char* option, const char* what) {
@@ -53,6 +73,8 @@ void ModelOptions::add_to(CLI::App& command) {
       ->required();
   command.add_option("--dtype", dtype, "weights: auto (as stored), f32, f16, bf16");
   command.add_option("--kv-dtype", kv_dtype, "keys and values: f32, f16, bf16");
+  command.add_option("--math", math,
+                     "factors of the linear layers' products: f32, bf16 (weights of bf16)");
   command.add_option("--threads", threads, "threads; 0: all processors")
       ->transform(whole_number(0, 1024));
   command.add_option("--device", device, kDeviceHelp);
@@ -68,15 +90,15 @@ LoadedModel load_model(const ModelOptions& options) {
   const std::vector<Device> devices = parse_devices(options.device, "--device");
   Engine::Options engine;
   engine.kv_dtype = options.kv_type();
-  DType dtype{};
-  if (options.dtype != "auto") dtype = parse_dtype(options.dtype, "--dtype");
+  const Math math = parse_math(options.math);
+  if (options.dtype != "auto") parse_dtype(options.dtype, "--dtype");
   LoadedModel out;
   out.checkpoint = Checkpoint::open(locate_model(options.model));
   out.backends = make_backends(devices, options.threads);
   const std::vector<Backend*> backends = pointers_to(out.backends);
-  if (options.dtype == "auto") dtype = out.checkpoint.stored_dtype();
   engine.memory_limit = options.memory_limit_mib << 20;
-  out.model = std::make_unique<Model>(out.checkpoint, backends, dtype);
+  const DType dtype = weight_dtype(options, math, out.checkpoint);
+  out.model = std::make_unique<Model>(out.checkpoint, backends, dtype, math);
   out.engine = std::make_unique<Engine>(*out.model, backends, engine);
   return out;
 }

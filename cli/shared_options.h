@@ -28,9 +28,9 @@ struct CommonOptions {
   void add_to(CLI::App& command);
 };
 
-/// --model, --dtype, --kv-dtype, --threads, --device, --memory-limit: loading of one model.
+/// --model, --dtype, --kv-dtype, --math, --threads, --device, --memory-limit: loading of one model.
 struct ModelOptions {
-  std::string model, dtype = "auto", kv_dtype = "f32", device = "auto";
+  std::string model, dtype = "auto", kv_dtype = "f32", math = "f32", device = "auto";
   int threads = 0;
   std::size_t memory_limit_mib = 0;
   void add_to(CLI::App& command);

@@ -71,7 +71,8 @@ class LocalRun {
     WorkQueue queue(plan_, m, state_.claims(), WorkQueue::Parts::kCells);
     const ResolvedModel& resolved = plan_.experiment.models[m];
     const auto loaders = make_backends(options_.devices, available_processors());
-    const Model model(resolved.checkpoint, pointers_to(loaders), resolved.dtype);
+    const Model model(resolved.checkpoint, pointers_to(loaders), resolved.dtype,
+                      resolved.entry.math);
     const auto work_guarded = [&] {
       try {
         const auto start = Clock::now();

@@ -53,7 +53,8 @@ class PilotRun {
     const bool fits = !units.empty() || probes;
     if (!fits && resolved_.checkpoint.config.parameter_count() > kMostParameters) return {};
     const auto loaders = make_backends(options_.devices, available_processors());
-    const Model model(resolved_.checkpoint, pointers_to(loaders), resolved_.dtype);
+    const Model model(resolved_.checkpoint, pointers_to(loaders), resolved_.dtype,
+                      resolved_.entry.math);
     const WorkerAssignment share = assign_workers(plan_, model_, options_);
     WorkerEngine worker(model, resolved_, decoding_, options_, share.threads);
     Pilot out;

@@ -38,8 +38,13 @@ DialogueView synthetic_dialogue(int answer_limit = kAnswerLimit) {
 /// One timed run.
 struct Run {
   double seconds = 0;
-  double flops = 0;
-  double pairs = 1;  ///< share of dense attention's (query, key) pairs
+  double flops = 0, bf16_flops = 0;  ///< operations, as Ceilings counts them
+  double pairs = 1;                  ///< share of dense attention's (query, key) pairs
+
+  /// The least time at these ceilings.
+  double least_seconds(const Ceilings& c) const {
+    return flops / c.flops + (bf16_flops > 0 ? bf16_flops / c.bf16_flops : 0);
+  }
 };
 
 /// Dense if `method` is null.
@@ -62,26 +67,32 @@ Run prefill(Engine& engine, const Method* method, const std::vector<int>& tokens
     dense_pairs += s.counters.prefill_pairs_dense;
   }
   const double last_row = 2.0 * c.hidden * c.vocab;  // the head computes only this row
-  out.flops = batch * (static_cast<double>(tokens.size()) * c.linear_flops_per_token() + last_row) +
-              4.0 * c.head_dim * pairs;
+  out.flops = 4.0 * c.head_dim * pairs;
+  (engine.model().math() == Math::kBF16 ? out.bf16_flops : out.flops) +=
+      batch * (static_cast<double>(tokens.size()) * c.linear_flops_per_token() + last_row);
   out.pairs = pairs / dense_pairs;
   return out;
 }
 
 /// Adds repeats of `run` to a row: each right after `dense`, if given, and between two measurements
-/// of the peak multiply-add rate, if a `backend` is given.
+/// of the ceilings, if a `backend` is given.
 void repeat(BenchRow& row, int repeats, Backend* backend, const std::function<Run()>& dense,
             const std::function<Run()>& run) {
-  const auto peak = [&] { return backend == nullptr ? 0 : backend->measure_ceilings().flops; };
+  const auto measure = [&] {
+    return backend == nullptr ? Ceilings{} : backend->measure_ceilings();
+  };
   std::vector<double> shares, ratios;
   for (int i = 0; i < repeats; ++i) {
     const double beside = dense ? dense().seconds : 0;
-    const double before = peak();
+    const Ceilings before = measure();
     const Run one = run();
-    const double best = std::max(before, peak());
+    const Ceilings after = measure();
     row.seconds.push_back(one.seconds);
     row.pair_share = one.pairs;
-    if (best > 0) shares.push_back(one.flops / one.seconds / best);
+    if (backend != nullptr) {
+      const double least = std::min(one.least_seconds(before), one.least_seconds(after));
+      shares.push_back(least / one.seconds);
+    }
     if (beside > 0) ratios.push_back(one.seconds / beside);
   }
   row.ceiling_share = median(shares);
@@ -145,8 +156,9 @@ class SelectingPrefill {
     const Pass pass{.sequence = &sequence, .tokens = tokens, .dialogue = &dialogue};
     const double seconds = engine_.attend_synthetic(pass, layer).front();
     const double pairs = sequence.counters.prefill_pairs;
-    return {seconds, 4.0 * engine_.shape().head_dim * pairs,
-            pairs / sequence.counters.prefill_pairs_dense};
+    return {.seconds = seconds,
+            .flops = 4.0 * engine_.shape().head_dim * pairs,
+            .pairs = pairs / sequence.counters.prefill_pairs_dense};
   }
 
  private:
@@ -314,8 +326,9 @@ std::vector<BenchRow> bench_attention(const ModelShape& shape, Backend& backend,
       const auto start = Clock::now();
       layer.run(policy);
       const double seconds = seconds_since(start);
-      return Run{seconds, 4.0 * shape.head_dim * layer.pairs(),
-                 layer.pairs() / layer.dense_pairs()};
+      return Run{.seconds = seconds,
+                 .flops = 4.0 * shape.head_dim * layer.pairs(),
+                 .pairs = layer.pairs() / layer.dense_pairs()};
     };
     const auto dense = [&] { return time(nullptr); };
     dense();  // touches all memory once

@@ -41,7 +41,9 @@ class BatchMemory {
       : config_(model.checkpoint.config),
         weights_(model.dtype),
         dtype_(model.entry.kv_dtype),
-        devices_(devices) {}
+        devices_(devices) {
+    pass_.math = model.entry.math;
+  }
 
   /// The layout of pages with the rows of `policies`.
   PageLayout layout(const Policies& policies, bool pre_rope_keys) const {

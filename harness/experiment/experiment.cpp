@@ -21,7 +21,8 @@
 namespace turnbench {
 namespace {
 
-DType weight_dtype(const std::string& name, const Checkpoint& checkpoint) {
+DType weight_dtype(const std::string& name, Math math, const Checkpoint& checkpoint) {
+  if (math == Math::kBF16) return DType::kBF16;
   if (name == "f32") return DType::kF32;
   if (name == "f16") return DType::kF16;
   if (name == "bf16") return DType::kBF16;
@@ -192,7 +193,7 @@ ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations,
   Tokenizer tokenizer = open_tokenizer(checkpoint);
   ChatTemplate chat_template = open_chat_template(entry.chat_template, entry.template_place, folder,
                                                   tokenizer, checkpoint.name);
-  const DType dtype = weight_dtype(entry.dtype, checkpoint);
+  const DType dtype = weight_dtype(entry.dtype, entry.math, checkpoint);
   std::string hash = checkpoint.content_hash();
   return {entry, std::move(checkpoint), std::move(tokenizer), chat_template,
           dtype, std::move(hash)};

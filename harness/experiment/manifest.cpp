@@ -77,7 +77,7 @@ ModelEntry parse_model(const JsonView& json) {
     out.name = json.as_string();
     return out;
   }
-  json.require_known_keys({"name", "path", "dtype", "kv_dtype", "template"});
+  json.require_known_keys({"name", "path", "dtype", "kv_dtype", "math", "template"});
   out.name = json.at("name").as_string();
   out.path = json.get("path", std::string());
   out.dtype = json.get("dtype", std::string("auto"));
@@ -88,6 +88,9 @@ ModelEntry parse_model(const JsonView& json) {
   if (json.has("kv_dtype")) {
     out.kv_dtype = parse_enum<DType>(json.at("kv_dtype"), {DType::kF32, DType::kF16, DType::kBF16});
   }
+  if (json.has("math")) out.math = parse_enum<Math>(json.at("math"), {Math::kF32, Math::kBF16});
+  if (out.math == Math::kBF16 && out.dtype != "auto" && out.dtype != "bf16")
+    json.at("dtype").fail("auto or bf16: products of bf16 have weights of bf16");
   out.chat_template = json.get("template", std::string("auto"));
   out.template_place = json.source() + ": " + json.path() + "/template";
   return out;

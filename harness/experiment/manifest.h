@@ -20,6 +20,7 @@ struct ModelEntry {
   std::string path;  ///< tiny, random:..., or a directory; empty: found by name (see Locations)
   std::string dtype = "auto";
   DType kv_dtype = DType::kF32;
+  Math math = Math::kF32;
   std::string chat_template = "auto";  ///< auto, a known name, or a file relative to the manifest
   std::string template_place = "";     ///< name of `chat_template`'s place in messages
 };

@@ -37,7 +37,7 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
                    {"weights", model.hash},
                    {"dtype", name_of(model.dtype)},
                    {"kv_dtype", name_of(model.entry.kv_dtype)},
-                   {"arithmetic", "f32"}};
+                   {"arithmetic", name_of(model.entry.math)}};
   card["prompt"] = {
       {"template", model.chat_template.name},
       {"template_hash", hash_bytes(std::as_bytes(std::span(rendered)))},

@@ -104,6 +104,7 @@ struct LineMassJob : StatisticRows {
 /// The limits of a machine (the ceilings of the roofline model), per second.
 struct Ceilings {
   double flops = 0;       ///< float32 operations, 2 per multiply-add
+  double bf16_flops = 0;  ///< the same in products with Math::kBF16; 0: no such products
   double read_bytes = 0;  ///< bytes read from memory sequentially
 };
 
@@ -158,14 +159,16 @@ class Backend {
 
   /// The memory of activations, keys and values.
   virtual const std::shared_ptr<Memory>& memory() = 0;
-  virtual std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in,
-                                                    DType dtype) = 0;
+  /// A matrix whose products have this arithmetic; kBF16 requires weights of kBF16.
+  /// @throws Error (input) if the backend does not have it.
+  virtual std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype,
+                                                    Math math) = 0;
 
   /// out[i] = row tokens[i] of `table`.  out: [tokens, table.in()].
   virtual void embed(const WeightMatrix& table, std::span<const int> tokens, float* out) = 0;
 
-  /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i].  x: [rows, w.in()]; bias: [w.out()] or null; y:
-  /// [rows, w.out()].
+  /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i], in the arithmetic of `w`.  x: [rows, w.in()]; bias:
+  /// [w.out()] or null; y: [rows, w.out()].
   virtual void linear(MatrixView<const float> x, const WeightMatrix& w, const float* bias,
                       MatrixView<float> y) = 0;
   /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  x, out: [rows, width]; weight: [width];

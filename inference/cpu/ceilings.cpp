@@ -1,6 +1,8 @@
 #include "inference/cpu/ceilings.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <vector>
 
 #include "common/clock.h"
@@ -9,6 +11,8 @@
 #define HWY_TARGET_INCLUDE "inference/cpu/ceilings.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
+
+#include "inference/cpu/amx.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
@@ -62,16 +66,22 @@ Ceilings measure_ceilings(ThreadPool& pool, const Buffer& buffer) {
   std::vector<float> results(threads);
   std::vector<double> flops(threads);
   const std::size_t share = buffer.size() / sizeof(float) / threads / 1024 * 1024;
+  const auto rate = [&](const std::function<double(std::size_t)>& work) {
+    const auto start = Clock::now();
+    pool.parallel_for(threads, [&](std::size_t t, int) { flops[t] = work(t); });
+    return std::accumulate(flops.begin(), flops.end(), 0.0) / seconds_since(start);
+  };
   Ceilings best;
   for (std::size_t i = 0; i < kRepeats; ++i) {
-    auto start = Clock::now();
-    pool.parallel_for(threads, [&](std::size_t t, int) {
-      flops[t] = HWY_DYNAMIC_DISPATCH(multiply_adds)(kRounds, &results[t]);
-    });
-    double done = 0;
-    for (double f : flops) done += f;
-    best.flops = std::max(best.flops, done / seconds_since(start));
-    start = Clock::now();
+    best.flops = std::max(best.flops, rate([&](std::size_t t) {
+                            return HWY_DYNAMIC_DISPATCH(multiply_adds)(kRounds, &results[t]);
+                          }));
+    constexpr std::size_t kTileRounds = 1 << 17;
+    if (amx::enabled()) {
+      best.bf16_flops = std::max(
+          best.bf16_flops, rate([](std::size_t) { return amx::multiply_registers(kTileRounds); }));
+    }
+    const auto start = Clock::now();
     pool.parallel_for(threads, [&](std::size_t t, int) {
       HWY_DYNAMIC_DISPATCH(read_all)(buffer.as<float>() + t * share, share, &results[t]);
     });
@@ -79,6 +89,7 @@ Ceilings measure_ceilings(ThreadPool& pool, const Buffer& buffer) {
         std::max(best.read_bytes,
                  static_cast<double>(threads * share * sizeof(float)) / seconds_since(start));
   }
+  if (!amx::enabled()) best.bf16_flops = best.flops;  // such products are float32 multiply-adds
   return best;
 }
 

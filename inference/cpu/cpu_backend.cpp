@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <iterator>
 
 #include "common/thread_pool.h"
 #include "inference/backend/backend.h"
+#include "inference/cpu/amx.h"
 #include "inference/cpu/attention.h"
+#include "inference/cpu/bf16_linear.h"
 #include "inference/cpu/ceilings.h"
 #include "inference/cpu/elementwise.h"
 #include "inference/cpu/gemm.h"
@@ -16,14 +19,15 @@
 namespace turnbench {
 namespace {
 
+/// In the layout of one arithmetic, Packed: cpu::PackedMatrix or cpu::PairedMatrix.
+template <typename Packed>
 class CpuMatrix : public WeightMatrix {
  public:
-  CpuMatrix(std::int64_t out, std::int64_t in, DType dtype)
-      : packed_(cpu::make_packed(out, in, dtype)) {}
+  explicit CpuMatrix(Packed packed) : packed_(std::move(packed)) {}
 
   std::int64_t out() const override { return packed_.out; }
   std::int64_t in() const override { return packed_.in; }
-  std::size_t bytes() const override { return packed_.bytes(); }
+  std::size_t bytes() const override { return packed_.data.size(); }
 
   void set_rows(std::int64_t first, const std::byte* source, DType dtype,
                 std::int64_t rows) override {
@@ -39,11 +43,14 @@ class CpuMatrix : public WeightMatrix {
     for (std::int64_t i = 0; i < packed_.in; ++i) out[i] = packed_.at(o, i);
   }
 
-  const cpu::PackedMatrix& packed() const { return packed_; }
+  const Packed& packed() const { return packed_; }
 
  private:
-  cpu::PackedMatrix packed_;
+  Packed packed_;
 };
+
+using F32Matrix = CpuMatrix<cpu::PackedMatrix>;
+using Bf16Matrix = CpuMatrix<cpu::PairedMatrix>;
 
 /// Calls the operations again: on a CPU, recording gains nothing.
 class PlainReplay : public Replay {
@@ -56,16 +63,19 @@ class CpuBackend : public Backend {
   explicit CpuBackend(int threads) : pool_(threads), workspace_(pool_.size()) {}
 
   std::string description() const override {
-    return fmt::format("cpu, {}, {} threads", cpu::instruction_set(), pool_.size());
+    return fmt::format("cpu, {}{}, {} threads", cpu::instruction_set(),
+                       cpu::amx::enabled() ? " and AMX" : "", pool_.size());
   }
   int threads() const override { return pool_.size(); }
   bool rows_are_independent() const override { return true; }
 
   const std::shared_ptr<Memory>& memory() override { return host_memory(); }
 
-  std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in,
-                                            DType dtype) override {
-    return std::make_unique<CpuMatrix>(out, in, dtype);
+  std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype,
+                                            Math math) override {
+    if (math == Math::kF32) return std::make_unique<F32Matrix>(cpu::make_packed(out, in, dtype));
+    assert(dtype == DType::kBF16);
+    return std::make_unique<Bf16Matrix>(cpu::make_paired(out, in));
   }
 
   void embed(const WeightMatrix& table, std::span<const int> tokens, float* out) override {
@@ -77,7 +87,11 @@ class CpuBackend : public Backend {
 
   void linear(MatrixView<const float> x, const WeightMatrix& w, const float* bias,
               MatrixView<float> y) override {
-    cpu::linear(pool_, x, static_cast<const CpuMatrix&>(w).packed(), bias, y);
+    if (const auto* bf16 = dynamic_cast<const Bf16Matrix*>(&w)) {
+      cpu::linear_bf16(pool_, x, bf16->packed(), bias, y, rounded_);
+    } else {
+      cpu::linear(pool_, x, static_cast<const F32Matrix&>(w).packed(), bias, y);
+    }
   }
 
   void rms_norm(MatrixView<const float> x, const float* weight, float eps,
@@ -220,8 +234,11 @@ class CpuBackend : public Backend {
   std::size_t scratch_bytes(const ModelConfig& config, const PassSize& pass) const override {
     return cpu_scratch_bytes(config, pass, threads());
   }
-  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
-  void release_workspace() override { workspace_ = cpu::AttentionWorkspace(threads()); }
+  std::size_t workspace_bytes() const override { return workspace_.bytes() + rounded_.bytes(); }
+  void release_workspace() override {
+    workspace_ = cpu::AttentionWorkspace(threads());
+    rounded_.release();
+  }
 
  private:
   // Work below which a fork-join costs more than it saves, in floats.
@@ -240,13 +257,21 @@ class CpuBackend : public Backend {
 
   ThreadPool pool_;
   cpu::AttentionWorkspace workspace_;
-  Buffer stream_;  // read by measure_ceilings
+  Scratch rounded_;  // activations, by linear_bf16
+  Buffer stream_;    // read by measure_ceilings
 };
 
 }  // namespace
 
 std::size_t cpu_scratch_bytes(const ModelConfig& config, const PassSize& pass, int threads) {
-  return cpu::attention_scratch_bytes(config, pass, threads);
+  std::size_t out = cpu::attention_scratch_bytes(config, pass, threads);
+  if (pass.math == Math::kBF16) {
+    const std::int64_t rows = std::max(std::min(pass.rows, kLinearBlockRows), pass.sequences),
+                       widest =
+                           std::max({config.hidden, config.heads * config.head_dim, config.ffn});
+    out += cpu::rounded_floats(rows, widest) * sizeof(float);
+  }
+  return out;
 }
 
 std::unique_ptr<Backend> make_cpu_backend(int threads) {

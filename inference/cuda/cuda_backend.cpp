@@ -102,8 +102,12 @@ class CudaBackend : public Backend {
   bool rows_are_independent() const override { return false; }  // products use algorithms by size
   const std::shared_ptr<Memory>& memory() override { return memory_; }
 
-  std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in,
-                                            DType dtype) override {
+  std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype,
+                                            Math math) override {
+    if (math != Math::kF32) {
+      throw input_error("math: found {}, expected f32: {} has its own arithmetic for products",
+                        name_of(math), description());
+    }
     return std::make_unique<DeviceMatrix>(context_, out, in, dtype);
   }
 

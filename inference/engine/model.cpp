@@ -103,15 +103,15 @@ constexpr std::size_t kBlockBytes = std::size_t{16} << 20;  // of a matrix, load
 /// The source of weights: a checkpoint, or the random generator.
 class Source {
  public:
-  Source(const Checkpoint& c, Backend& backend, DType dtype)
-      : c_(c), backend_(backend), dtype_(dtype) {}
+  Source(const Checkpoint& c, Backend& backend, DType dtype, Math math)
+      : c_(c), backend_(backend), dtype_(dtype), math_(math) {}
 
   /// Loads rows [first, first + rows) of `m`.  The tensor in the file is checked before the matrix
   /// of `total` rows is allocated, so that config.json alone cannot cause a large allocation.
   void load_rows(std::unique_ptr<WeightMatrix>& m, std::int64_t total, std::int64_t first,
                  const std::string& name, std::int64_t rows, std::int64_t columns) const {
     const TensorView* t = c_.tensors ? &c_.tensors->at(name, {rows, columns}) : nullptr;
-    if (m == nullptr) m = backend_.make_matrix(total, columns, dtype_);
+    if (m == nullptr) m = backend_.make_matrix(total, columns, dtype_, math_);
     // In blocks, so that the file and its packed copy are not in memory at the same time.
     const DType type = t != nullptr ? t->dtype : dtype_;
     const std::size_t row_bytes = columns * size_of(type);
@@ -178,6 +178,7 @@ class Source {
   const Checkpoint& c_;
   Backend& backend_;
   DType dtype_;
+  Math math_;
 };
 
 }  // namespace
@@ -228,15 +229,19 @@ Stages Checkpoint::stages(std::size_t count) const {
   return Stages(weights, count);
 }
 
-Model::Model(const Checkpoint& checkpoint, Backend& backend, DType dtype)
-    : Model(checkpoint, std::array{&backend}, dtype) {}
+Model::Model(const Checkpoint& checkpoint, Backend& backend, DType dtype, Math math)
+    : Model(checkpoint, std::array{&backend}, dtype, math) {}
 
-Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, DType dtype)
-    : config_(checkpoint.config), stages_(checkpoint.stages(backends.size())), dtype_(dtype) {
+Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, DType dtype,
+             Math math)
+    : config_(checkpoint.config),
+      stages_(checkpoint.stages(backends.size())),
+      dtype_(dtype),
+      math_(math) {
   const ModelConfig& c = config_;
   if (backends[0]->memory()->is_host()) check_fits(checkpoint, dtype);
   std::vector<Source> sources;
-  for (Backend* backend : backends) sources.emplace_back(checkpoint, *backend, dtype);
+  for (Backend* backend : backends) sources.emplace_back(checkpoint, *backend, dtype, math);
   const std::int64_t hidden = c.hidden, ffn = c.ffn, head_dim = c.head_dim;
   const std::int64_t q_size = c.heads * head_dim, kv_size = c.kv_heads * head_dim;
   for (int l = 0; l < c.layers; ++l) {

@@ -45,12 +45,15 @@ struct LayerWeights {
 /// A loaded decoder: its configuration, and its weights in the layout of its backends.
 class Model {
  public:
-  /// Loads the weights and converts them to `dtype`.  Other backends on the same kind of device can
-  /// use them.
-  /// @throws Error (memory) if they do not fit into host memory.
-  Model(const Checkpoint& checkpoint, Backend& backend, DType dtype);
+  /// Loads the weights and converts them to `dtype`, for products in the arithmetic `math`, of
+  /// which kBF16 requires weights of kBF16.  Other backends on the same kind of device can use
+  /// them.
+  /// @throws Error (memory) if they do not fit into host memory
+  /// @throws Error (input) if a backend does not have this arithmetic
+  Model(const Checkpoint& checkpoint, Backend& backend, DType dtype, Math math = Math::kF32);
   /// The same with one stage in the memory of each backend.
-  Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, DType dtype);
+  Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, DType dtype,
+        Math math = Math::kF32);
 
   const ModelConfig& config() const { return config_; }
   const Stages& stages() const { return stages_; }
@@ -61,6 +64,7 @@ class Model {
   /// same stage.
   const WeightMatrix& embedding() const { return embedding_ ? *embedding_ : *lm_head_; }
   DType dtype() const { return dtype_; }
+  Math math() const { return math_; }
   const std::vector<float>& rope_frequencies() const { return rope_frequencies_; }
   std::size_t weight_bytes() const;
   std::size_t stage_weight_bytes(std::size_t stage) const;
@@ -73,6 +77,7 @@ class Model {
   ModelConfig config_;
   Stages stages_;
   DType dtype_;
+  Math math_;
   std::vector<LayerWeights> layers_;
   WeightVector final_norm_;
   std::vector<float> rope_frequencies_;

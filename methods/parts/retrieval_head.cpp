@@ -22,7 +22,8 @@ constexpr std::uint64_t kRandomSeed = 20251;
 std::unique_ptr<WeightMatrix> matrix(const RetrieverPass& pass, const DraftCheckpoint* checkpoint,
                                      const std::string& name, std::int64_t out, std::int64_t in,
                                      std::int64_t first = 0) {
-  std::unique_ptr<WeightMatrix> m = pass.backend.make_matrix(out, in, pass.weight_dtype);
+  std::unique_ptr<WeightMatrix> m =
+      pass.backend.make_matrix(out, in, pass.weight_dtype, Math::kF32);
   if (checkpoint == nullptr) {  // variance 1 / in keeps results at one scale
     std::vector<float> row(static_cast<std::size_t>(in));
     Random random = Random::from({kRandomSeed, seed_of(name), static_cast<std::uint64_t>(first)});

@@ -17,6 +17,12 @@ Json bench(Arguments arguments) {
   return run.json();
 }
 
+TEST(Bench, ModelsThatMultiplyBf16) {
+  const Json json = bench({"prefill", "--tokens", "64", "--math", "bf16"});
+  EXPECT_GE(json["peak_bf16_flops"], json["peak_flops"]);
+  EXPECT_GT(json["rows"][0]["of_ceiling"], 0);
+}
+
 TEST(Bench, PrefillTimesEveryLengthBatchAndMethod) {
   const Json json = bench({"prefill", "--tokens", "64,200", "--batch", "1,3", "--method", "full",
                            "--method", "a-shape:n_init=64,n_local=64"});

@@ -131,6 +131,19 @@ TEST_F(DiffTest, TheFirstFieldIsTheChangedSetting) {
   }
 }
 
+TEST_F(DiffTest, ModelsThatMultiplyBf16AreOtherCells) {
+  const auto model = [](const char* more) {
+    return Edits{{R"("name": "tiny")", fmt::format(R"("name": "tiny", {})", more)}};
+  };
+  const Json out =
+      json(run("f32", model(R"("dtype": "bf16")")), run("bf16", model(R"("math": "bf16")")));
+  ASSERT_EQ(out["protocol"].size(), 1u);
+  EXPECT_EQ(out["protocol"][0]["field"], "model.arithmetic");
+  EXPECT_EQ(out["protocol"][0]["values"][0]["a"], "f32");
+  EXPECT_EQ(out["protocol"][0]["values"][0]["b"], "bf16");
+  EXPECT_EQ(out["cells"].size(), 4u);
+}
+
 TEST_F(DiffTest, SameRunHasNoDifference) {
   const std::string db = run("a");
   const Json out = json(db, db);

@@ -150,6 +150,11 @@ TEST(MalformedManifest, Refused) {
       value("model with a slip", "/models/0", "tiyn",
             "model tiyn: found no directory and no model of this name, expected \"tiny\", or a "
             "directory (--model tiyn=DIR, \"path\" in the manifest"),
+      value("unknown arithmetic", "/models/0", {{"name", "tiny"}, {"math", "f16"}},
+            "/models/0/math: found \"f16\", expected one of: f32, bf16"),
+      value("arithmetic without its weights", "/models/0",
+            {{"name", "tiny"}, {"math", "bf16"}, {"dtype", "f16"}},
+            "/models/0/dtype: found \"f16\", expected auto or bf16"),
       value("unknown dtype", "/models/0", {{"name", "tiny"}, {"dtype", "f8"}},
             "/models/0/dtype: found \"f8\""),
       value("unknown template", "/models/0", {{"name", "tiny"}, {"template", "chatmll"}},

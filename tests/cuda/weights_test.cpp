@@ -46,7 +46,8 @@ TEST_P(PutRows, AreUsedWithoutWaiting) {
                            x = test::random_floats(kIn, 2);
   for (std::size_t at_once : {1, 7, 45}) {
     test::in_every_order([&] {
-      const std::unique_ptr<WeightMatrix> matrix = backend_->make_matrix(kOut, kIn, to());
+      const std::unique_ptr<WeightMatrix> matrix =
+          backend_->make_matrix(kOut, kIn, to(), Math::kF32);
       const std::shared_ptr<Memory>& memory = backend_->memory();
       const WeightVector input(x, memory);
       Buffer out(kOut * sizeof(float), memory), again(kOut * sizeof(float), memory);
@@ -81,7 +82,7 @@ TEST_P(PutManyRows, ArriveThroughAllBuffers) {
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(i * 2654435761u % 65521) / 65521 - 0.5f;
   const std::vector<float> expected = stored(values);
-  const std::unique_ptr<WeightMatrix> matrix = backend_->make_matrix(rows, kIn, to());
+  const std::unique_ptr<WeightMatrix> matrix = backend_->make_matrix(rows, kIn, to(), Math::kF32);
   put(*matrix, values, rows, rows);
   std::vector<float> row(kIn);
   for (std::size_t r = 0; r < rows; ++r) {

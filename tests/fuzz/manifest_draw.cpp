@@ -175,6 +175,7 @@ OrderedJson model(Draw& draw, std::size_t index) {
     if (draw.below(3) != 0) continue;
     if (key == "dtype") out[key] = value(draw, {"auto", "f32", "f16", "bf16"});
     if (key == "kv_dtype") out[key] = value(draw, {"f32", "f16", "bf16"});
+    if (key == "math") out[key] = value(draw, {"f32"}, {"bf16"});
     if (key == "template") out[key] = value(draw, {"auto", "none"}, {"llama3", "chatml", "jinja"});
   }
   return out;
@@ -266,7 +267,8 @@ const std::vector<std::string>& drawn_keys(std::string_view where) {
       "link_gbps",      "fidelity",    "max_new_tokens", "max_prompt_tokens",
       "past_positions", "temperature", "seed",           "system_prompt",
       "tables",         "published",   "smoke"};
-  static const std::vector<std::string> models = {"name", "path", "dtype", "kv_dtype", "template"};
+  static const std::vector<std::string> models = {"name",     "path", "dtype",
+                                                  "kv_dtype", "math", "template"};
   static const std::vector<std::string> datasets = {
       "name", "label", "task",   "source", "metric", "postprocess",      "limit",
       "seed", "turns", "length", "depth",  "fields", "official_prompts", "only"};

@@ -173,9 +173,9 @@ class GuardedBackend : public Backend {
   bool rows_are_independent() const override { return inner_->rows_are_independent(); }
   const std::shared_ptr<Memory>& memory() override { return memory_; }
 
-  std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in,
-                                            DType dtype) override {
-    auto matrix = inner_->make_matrix(out, in, dtype);
+  std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype,
+                                            Math math) override {
+    auto matrix = inner_->make_matrix(out, in, dtype, math);
     matrices_.insert(matrix.get());
     matrix_bytes_ += matrix->bytes();
     return matrix;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace test;
 
-class MemoryOfStages : public testing::TestWithParam<std::size_t> {};
+class MemoryOfStages : public testing::TestWithParam<std::tuple<std::size_t, Math>> {};
 
 TEST_P(MemoryOfStages, IsPredictedForAPass) {
   const std::string geometry = TURNBENCH_SOURCE_DIR "/tests/bench/qwen2.5-0.5b-2-layers.json";
@@ -26,9 +26,11 @@ TEST_P(MemoryOfStages, IsPredictedForAPass) {
   const TemporaryDirectory directory;
   const Checkpoint checkpoint =
       Checkpoint::open("random:" + directory.write("config.json", config.dump()));
-  const std::size_t stage_count = GetParam();
+  const auto [stage_count, math] = GetParam();
   const auto loaders = make_backends(static_cast<int>(stage_count), 2);
-  const Model model(checkpoint, pointers_to(loaders), DType::kBF16);
+  if (math != Math::kF32 && !loaders[0]->rows_are_independent())
+    GTEST_SKIP() << "this backend has its own arithmetic";
+  const Model model(checkpoint, pointers_to(loaders), DType::kBF16, math);
   const ModelConfig& c = model.config();
   std::vector<std::vector<int>> all = {{200}, {900}, {20, 300, 77}, {1, 1, 1, 1}};
   if (is_emulated()) all = {{80}, {20, 30, 7}, {1, 1, 1, 1}};
@@ -40,7 +42,7 @@ TEST_P(MemoryOfStages, IsPredictedForAPass) {
       std::vector<Sequence> sequences;
       std::vector<std::vector<int>> tokens;
       std::vector<Pass> passes;
-      PassSize size;
+      PassSize size{.math = math};
       for (int n : lengths) {
         sequences.push_back(engine.make_sequence({}));
         tokens.push_back(synthetic_tokens(n, static_cast<std::uint64_t>(n)));
@@ -72,7 +74,9 @@ TEST_P(MemoryOfStages, IsPredictedForAPass) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Count, MemoryOfStages, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Count, MemoryOfStages,
+                         testing::Combine(testing::Values(1, 2),
+                                          testing::Values(Math::kF32, Math::kBF16)));
 
 }  // namespace
 }  // namespace turnbench

@@ -57,7 +57,7 @@ class DraftOfNoModel {
     config_.vocab = 128;
     config_.layers = 8;
     const std::vector<float> table = draft_golden("embedding");
-    embedding_ = backend_->make_matrix(config_.vocab, kTargetWidth, DType::kF32);
+    embedding_ = backend_->make_matrix(config_.vocab, kTargetWidth, DType::kF32, Math::kF32);
     embedding_->set_rows(0, reinterpret_cast<const std::byte*>(table.data()), DType::kF32,
                          config_.vocab);
     for (const float token : draft_golden("tokens")) tokens_.push_back(static_cast<int>(token));

@@ -26,7 +26,7 @@ TEST(Manifest, Defaults) {
 TEST(Manifest, EverythingSet) {
   const Manifest m = parse_manifest(R"({
     "name": "x", "title": "T", "description": "D",
-    "models": [{"name": "a", "path": "p", "dtype": "bf16", "kv_dtype": "f16", "template": "chatml"}],
+    "models": [{"name": "a", "path": "p", "dtype": "bf16", "kv_dtype": "f16", "math": "bf16", "template": "chatml"}],
     "datasets": [{"name": "tiny-fact", "label": "short", "task": "one fact", "limit": 3, "seed": 4, "turns": 2, "length": 300, "metric": "exact_match", "postprocess": "none"}],
     "positions": ["begin", "end"], "methods": ["full", {"name": "snapkv", "budget": 64}, {"label": "Ours", "method": [{"name": "loopserve-prefill"}, {"name": "h2o", "budget": 64}]}],
     "history": ["reprefill", "recompress"], "answers": ["own", "gold"], "max_prompt_tokens": 500, "max_new_tokens": 7,
@@ -34,6 +34,7 @@ TEST(Manifest, EverythingSet) {
     "tables": [{"title": "t", "rows": ["method"], "columns": ["position", "history"], "difference_to": "full"}]})",
                                     "m");
   EXPECT_EQ(m.models[0].kv_dtype, DType::kF16);
+  EXPECT_EQ(m.models[0].math, Math::kBF16);
   EXPECT_EQ(m.datasets[0].label, "short");
   EXPECT_EQ(m.methods[1].label(), "snapkv:budget=64");
   EXPECT_EQ(m.methods[2].label(), "Ours");
@@ -98,7 +99,8 @@ TEST(Manifest, DocumentationListsEveryKey) {
   const std::string docs = read_file(TURNBENCH_SOURCE_DIR "/docs/manifest.md");
   const char* keys =
       "name title description models datasets positions methods history answers max_prompt_tokens "
-      "max_new_tokens temperature seed system_prompt tables published path dtype kv_dtype template "
+      "max_new_tokens temperature seed system_prompt tables published path dtype kv_dtype math "
+      "template "
       "label source metric postprocess limit turns length depth fields official_prompts only "
       "past_positions rows "
       "columns difference_to task method smoke probes isolated fidelity";
