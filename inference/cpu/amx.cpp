@@ -11,7 +11,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
 #include <cstring>
+#include <random>
 
 #define TURNBENCH_AMX __attribute__((target("amx-tile,amx-bf16,avx512f")))
 
@@ -119,6 +123,46 @@ TURNBENCH_AMX void multiply_tiles(std::int64_t blocks, const std::uint16_t* a, s
   if constexpr (kRowTiles > 1 && kPanels > 1) _tile_stored(3, below + kPanelOutputs, stride);
 }
 
+/// Denormals count as zeros.
+float flushed(float x) {
+  return std::fabs(x) < FLT_MIN ? std::copysign(0.0f, x) : x;
+}
+
+/// Whether a product of two tiles has the bits of the definition in `linear_bf16`: for ordinary
+/// factors in its upper half, for denormal products in its lower half.
+TURNBENCH_AMX bool has_the_sums() {
+  std::uint16_t a[kTileElements], w[kTileElements];
+  float sums[kTileRows * kPanelOutputs];
+  std::mt19937 random(1);
+  const auto draw = [&](unsigned least_exponent) {
+    const unsigned bits = static_cast<unsigned>(random());
+    return static_cast<std::uint16_t>((bits & 0x807F) | (least_exponent + (bits >> 16) % 24) << 7);
+  };
+  for (std::int64_t i = 0; i < kTileElements; ++i) {
+    a[i] = draw(i < kTileElements / 2 ? 116 : 0);
+    w[i] = draw(116);
+  }
+  const TileConfig config;
+  _tile_loadconfig(&config);
+  multiply_tiles<1, 1>(1, a, 0, w, 0, sums, kPanelOutputs, false);
+  _tile_release();
+  for (std::int64_t r = 0; r < kTileRows; ++r) {
+    for (std::int64_t o = 0; o < kPanelOutputs; ++o) {
+      float chain[2] = {0, 0};
+      for (std::int64_t i = 0; i < kBlockInputs; ++i) {
+        chain[i % 2] = flushed(std::fma(flushed(bf16_to_float(a[r * kBlockInputs + i])),
+                                        bf16_to_float(w[(i / 2 * kPanelOutputs + o) * 2 + i % 2]),
+                                        chain[i % 2]));
+      }
+      const float want = flushed(chain[0] + chain[1]);
+      if (std::bit_cast<std::uint32_t>(want) !=
+          std::bit_cast<std::uint32_t>(sums[r * kPanelOutputs + o]))
+        return false;
+    }
+  }
+  return true;
+}
+
 /// `multiply_tiles` for a part of y, which need not have whole tiles: then by way of a buffer.
 TURNBENCH_AMX void multiply_part(std::int64_t blocks, const std::uint16_t* a, std::int64_t a_step,
                                  const std::uint16_t* w, std::int64_t w_step, MatrixView<float> y,
@@ -146,8 +190,10 @@ TURNBENCH_AMX void multiply_part(std::int64_t blocks, const std::uint16_t* a, st
 
 }  // namespace
 
-bool available() {
-  static const bool out = processor_has_it() && system_permits();
+Support support() {
+  static const Support out = !processor_has_it() || !system_permits() ? Support::kMissing
+                             : has_the_sums()                         ? Support::kAvailable
+                                                                      : Support::kDeviates;
   return out;
 }
 
@@ -214,8 +260,8 @@ TURNBENCH_AMX double multiply_registers(std::size_t rounds) {
 
 namespace turnbench::cpu::amx {
 
-bool available() {
-  return false;
+Support support() {
+  return Support::kMissing;
 }
 bool enabled() {
   return false;

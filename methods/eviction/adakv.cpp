@@ -61,17 +61,19 @@ MethodInfo adakv() {
 
 /// Ada-KV with the layer budgets of PyramidKV (pyramid_budgets in budget_sharing.cpp).
 MethodInfo ada_pyramidkv() {
-  return {.name = "ada-pyramidkv",
-          .summary = "PyramidKV's budgets per layer, divided among the heads as in AdaKV",
-          .paper = kPaper,
-          .budget_unit =
-              "prompt tokens kept per set, as a mean over all layers and sets, window included; "
-              "generated tokens are not counted",
-          .deviations =
-              "those of adakv and pyramidkv; layer budgets are computed for each prompt; the "
-              "official code computes them once, from the first prompt",
-          .parameters = and_also(ada_parameters(), pyramid_parameters()),
-          .make = [](const Parameters& p) { return make_ada("ada-pyramidkv", p); }};
+  return {
+      .name = "ada-pyramidkv",
+      .summary = "PyramidKV's budgets per layer, divided among the heads as in AdaKV",
+      .paper = kPaper,
+      .budget_unit =
+          "prompt tokens kept per set, as a mean over all layers and sets, window included; "
+          "generated tokens are not counted",
+      .deviations =
+          "those of adakv and pyramidkv, but layer budgets also decrease in short prompts; layer "
+          "budgets are computed for each prompt; the official code computes them once, from the "
+          "first prompt",
+      .parameters = and_also(ada_parameters(), pyramid_parameters()),
+      .make = [](const Parameters& p) { return make_ada("ada-pyramidkv", p); }};
 }
 
 }  // namespace turnbench

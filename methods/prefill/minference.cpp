@@ -113,8 +113,8 @@ MethodInfo minference() {
   return {
       .name = "minference",
       .summary =
-          "sparse prefill with one pattern per head, whose positions are estimated from the last "
-          "rows",
+          "sparse prefill with one pattern per head; by default lines that are estimated from the "
+          "attention of the last rows",
       .paper =
           "Jiang et al., MInference 1.0: Accelerating Pre-filling for Long-Context LLMs via "
           "Dynamic Sparse Attention, 2024",

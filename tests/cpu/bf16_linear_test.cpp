@@ -140,6 +140,8 @@ TEST_F(Bf16Linear, HasTheBitsOfItsDefinitionAtEverySimdLevel) {
 #if defined(__x86_64__)
 TEST_F(Bf16Linear, HasTheSameBitsWithTiles) {
   if (!__builtin_cpu_supports("avx512f")) GTEST_SKIP() << "needs AVX-512";
+  if (cpu::amx::support() == cpu::amx::Support::kDeviates)
+    GTEST_SKIP() << "the AMX of this processor computes other sums; products do not use it";
   std::optional<test::EmulatedAmx> emulated;
   if (!cpu::amx::available()) emulated.emplace();
   cpu::amx::enable(true);
