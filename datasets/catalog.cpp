@@ -17,6 +17,7 @@
 #include "datasets/ruler.h"
 #include "datasets/sharegpt.h"
 #include "datasets/source_file.h"
+#include "datasets/squad.h"
 #include "datasets/tiny_qa.h"
 #include "datasets/word_lists.h"
 
@@ -250,6 +251,37 @@ void add_gsm8k(std::vector<Dataset>& out) {
       }));
 }
 
+using MakeFromPassages = std::vector<Dialogue> (*)(const fs::path& file, const std::string& name,
+                                                   BuildOptions options);
+
+Dataset of_passages(const std::string& name, const std::string& description,
+                    const std::string& collection, const std::vector<std::string>& files,
+                    MakeFromPassages make) {
+  return {.name = name,
+          .description = description,
+          .task = "qa",
+          .metric = "qa_f1",
+          .collection = collection,
+          .files = files,
+          .turns = kPassageTurns,
+          .needs_source = true,
+          .takes_source = true,
+          .has_length = true,
+          .min_turn_length = kMinPassageTurnLength,
+          .load = [=](const fs::path& source, const BuildOptions& options) {
+            return make(find_source_file(source, files), name, options);
+          }};
+}
+
+void add_passages(std::vector<Dataset>& out) {
+  out.push_back(of_passages("mt-squad", "SQuAD's questions, over several turns", "squad",
+                            {"squad.json", "dev-v1.1.json", "dev-v2.0.json"},
+                            make_squad_dialogues));
+  out.push_back(of_passages("mt-hotpotqa-distractor", "HotpotQA's questions, over several turns",
+                            "hotpotqa", {"hotpotqa.json", "hotpot_dev_distractor_v1.json"},
+                            make_hotpotqa_dialogues));
+}
+
 void add_longmemeval(std::vector<Dataset>& out, const std::string& variant,
                      const std::string& description) {
   out.push_back(
@@ -322,6 +354,7 @@ std::vector<Dataset> make_catalog() {
   for (const RulerTask& task : ruler_tasks()) add_ruler(out, task);
   for (const InfiniteBenchTask& task : infinitebench_tasks()) add_infinitebench(out, task);
   add_gsm8k(out);
+  add_passages(out);
   add_longmemeval(out, "oracle",
                   "questions about earlier chats, given the chats with the answer only");
   add_longmemeval(out, "s", "questions about some 50 earlier chats");

@@ -23,7 +23,7 @@ struct Dataset {
   int turns = 1;                        ///< the default; 0: as many as each record has
   bool needs_source = false;            ///< it is read from files
   bool takes_source = false;            ///< it can be read from files; otherwise it is generated
-  bool has_length = false;              ///< it is generated, and its length can be chosen
+  bool has_length = false;              ///< the length of its dialogues can be chosen
   /// If `has_length`: minimum number of words and punctuation marks of a turn.
   int min_turn_length = 0;
   bool has_depth = false;             ///< the depth of the needle can be set

