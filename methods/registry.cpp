@@ -17,6 +17,8 @@
   X(h2o)                     \
   X(tova)                    \
   X(keyformer)               \
+  X(keydiff)                 \
+  X(lagkv)                   \
   X(oracle)                  \
   X(sparq)                   \
   X(infllm)                  \

@@ -104,8 +104,8 @@ struct LineMassJob : StatisticRows {
 /// The limits of a machine (the ceilings of the roofline model), per second.
 struct Ceilings {
   double flops = 0;       ///< float32 operations, 2 per multiply-add
-  double bf16_flops = 0;  ///< the same in products with Math::kBF16; 0: no such products
   double read_bytes = 0;  ///< bytes read from memory sequentially
+  double bf16_flops = 0;  ///< operations of products with Math::kBF16; 0: no such products
 };
 
 /// Weights of a linear layer, [out, in], in a layout of the backend.

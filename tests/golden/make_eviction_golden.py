@@ -11,8 +11,8 @@ import json
 import pathlib
 
 import torch
-from kvpress import (AdaKVPress, ChunkKVPress, ObservedAttentionPress, PyramidKVPress, SnapKVPress,
-                     StreamingLLMPress, TOVAPress)
+from kvpress import (AdaKVPress, ChunkKVPress, KeyDiffPress, LagKVPress, ObservedAttentionPress,
+                     PyramidKVPress, SnapKVPress, StreamingLLMPress, TOVAPress)
 from kvpress.utils import compute_n_kept
 from transformers import DynamicCache, LlamaForCausalLM
 
@@ -63,6 +63,7 @@ def main():
              AdaKVPress(SnapKVPress(ratio, **snap), alpha_safeguard=0.0), "sdpa"),
             (f"streamingllm:budget={b},sinks=4", StreamingLLMPress(ratio, n_sink=4), "sdpa"),
             (f"tova:budget={b},protect_last=true", TOVAPress(ratio), "sdpa"),
+            (f"keydiff:budget={b}", KeyDiffPress(ratio), "sdpa"),
             # kvpress keeps no window; turnbench's has one token in addition to the kept ones.
             (f"h2o:mode=prefill,budget={b + 1},window=1,norm=true", ObservedAttentionPress(ratio),
              "eager"),
@@ -70,6 +71,11 @@ def main():
             (f"chunkkv:budget={int(13 * (1 - ratio)) * 20},window=20,chunk=20",
              ChunkKVPress(SnapKVPress(ratio, window_size=20, kernel_size=1), chunk_length=20),
              "sdpa")]
+    # Equally many of each of the seven partitions, so that no tie decides.
+    for each in (6, 16, 24):
+        b = 4 + 32 + 7 * each
+        cases.append((f"lagkv:budget={b},sinks=4,lag=32",
+                      LagKVPress(1 - (b + 0.5) / n, n_sink=4, lag_size=32), "sdpa"))
     pyramid = []
     for ratio in (0.6, 0.8):
         sizes = [len(heads[0]) for heads in

@@ -57,6 +57,7 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"rank", ParameterInfo::Kind::kInteger, "6"},
                                             {"d", ParameterInfo::Kind::kInteger, "0"},
                                             {"outliers", ParameterInfo::Kind::kInteger, "2"},
+                                            {"lag", ParameterInfo::Kind::kInteger, "6"},
                                             {"lw", ParameterInfo::Kind::kInteger, "1"}};
 
 /// Settings that switch a method off, so that it gives full attention.

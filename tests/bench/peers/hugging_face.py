@@ -48,7 +48,7 @@ def compare(model, folder, args, tokens):
     for _ in range(args.rounds):
         for row in rows:
             ours[row].append(measure(args.turnbench, folder, args.threads, args.dtype, (row, tokens),
-                                     ["--dtype", args.dtype])[0])
+                                     ["--dtype", args.dtype, "--math", args.math])[0])
         for row, speed in zip(rows, hugging_face(model, tokens)):
             theirs[row].append(speed)
     for row in rows:
@@ -64,6 +64,7 @@ def main():
     parser.add_argument("--tokens", type=int, nargs="+", default=[8192])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dtype", choices=DTYPES, default="f32")
+    parser.add_argument("--math", choices=["f32", "bf16"], default="f32", help="of turnbench's products")
     parser.add_argument("--model", type=pathlib.Path, help="a Hugging Face directory")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("peers-work"))
     args = parser.parse_args()

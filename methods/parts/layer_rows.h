@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "methods/parts/kept_sets.h"
+
+namespace turnbench {
+
+/// The cached sets that the query heads of a kept set read, each once.
+std::vector<const KvHeadCache*> caches_of(const LayerView& view, const KeptSet& set);
+
+/// A copy in host memory of rows of slots [first, end) of a cached set as float32, at the end of a
+/// prompt, when the backend can read the set.
+class RowsOnHost {
+ public:
+  RowsOnHost(const LayerView& view, const KvHeadCache& cache, KvRow row, int first, int end)
+      : data_(view.backend->rows_on_host(cache, row, first, end)),
+        rows_(end - first),
+        width_(view.shape.head_dim) {}
+
+  int rows() const { return rows_; }
+  int width() const { return width_; }  ///< head_dim
+  std::span<const float> row(int i) const {
+    return {data_.data() + static_cast<std::ptrdiff_t>(i) * width_,
+            static_cast<std::size_t>(width_)};
+  }
+
+ private:
+  std::vector<float> data_;
+  int rows_, width_;
+};
+
+}  // namespace turnbench
