@@ -1,6 +1,7 @@
 #include "datasets/squad.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
