@@ -229,7 +229,7 @@ TEST_F(MergeCommand, StoresWithoutReferencedRowsAreRefused) {
 // A damaged page can hide rows, so that a query finds fewer of them and no error.
 TEST_F(MergeCommand, ADamagedPageIsRefused) {
   constexpr std::size_t kPage = 4096;
-  const std::string whole = small_store();
+  const std::string& whole = small_store();
   // The first page has the schema's beginning: other tests damage it.
   for (std::size_t at = kPage; at < whole.size(); at += kPage) {
     std::string bytes = whole;
