@@ -1,8 +1,8 @@
 """Compares logits on SmolLM2-135M-Instruct: turnbench with both values of `math`, transformers in float32 and bfloat16.
 
     make smollm2
-    pip install torch==2.9.1 transformers==4.57.1
-    python tests/golden/math_smollm2.py --turnbench build/turnbench [--tokens 512]
+    pip install torch==2.9.1 transformers==5.2.0
+    python tests/golden/math_smollm2.py --turnbench build/turnbench [--tokens 128]
 
 The texts are the six prompts of smollm2_prompts.py and docs/*.md, each cut to --tokens tokens.  The reference is
 transformers in float32 (the weights of the file are bfloat16, so all rows have the same weights).  A row of the table
@@ -65,7 +65,7 @@ def row(name, found, reference, ids):
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--turnbench", default=PROJECT / "build" / "turnbench")
-    options.add_argument("--tokens", type=int, default=512)
+    options.add_argument("--tokens", type=int, default=128)
     args = options.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     ids = list(texts(tokenizer, args.tokens))
