@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "common/error.h"
@@ -62,17 +63,30 @@ Turn empty_turn(const PassageQuestion& question) {
 /// The passages of a dialogue's turns, without the articles of its questions.
 class Distractors {
  public:
-  /// `pool`: the passages to draw from.
-  Distractors(const std::vector<WikiPassage>& pool, std::set<std::string> articles, Random& random)
-      : pool_(pool), articles_(std::move(articles)), random_(random), order_(pool.size()) {
+  /// `pool`: the passages to draw from, of a file.
+  Distractors(const fs::path& file, const std::vector<WikiPassage>& pool,
+              std::set<std::string> articles, Random& random)
+      : file_(file),
+        pool_(pool),
+        articles_(std::move(articles)),
+        random_(random),
+        order_(pool.size()) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
   }
 
-  /// Adds passages to a turn until it has `length` words and marks, and shuffles all of them.
+  /// Adds passages to a turn until it has at least `length` words and marks, and shuffles all of
+  /// them.
+  /// @throws Error (input) if there are too few passages.
   void fill(Turn& turn, std::size_t length) {
     std::size_t have = 0;
     for (const Paragraph& p : turn.contexts) have += count_words_and_marks(p.text);
-    while (have < length && next_ < order_.size()) {
+    while (have < length) {
+      if (next_ == order_.size()) {
+        throw input_error(
+            "{}: found passages of {} words and marks for a turn, expected {}: give a smaller "
+            "length",
+            file_.string(), have, length);
+      }
       std::swap(order_[next_], order_[next_ + random_.below(order_.size() - next_)]);
       const WikiPassage& drawn = pool_[order_[next_++]];
       if (articles_.contains(drawn.article)) continue;
@@ -83,12 +97,26 @@ class Distractors {
   }
 
  private:
+  const fs::path& file_;
   const std::vector<WikiPassage>& pool_;
   std::set<std::string> articles_;
   Random& random_;
   std::vector<std::size_t> order_;
   std::size_t next_ = 0;  ///< the first of `order_` that was not drawn
 };
+
+/// Removes questions until one has a new text: passages may have a question in common, with
+/// different answers.  Nothing if all were asked.
+std::optional<PassageQuestion> draw(std::vector<PassageQuestion>& questions,
+                                    std::set<std::string>& texts, Random& random) {
+  while (!questions.empty()) {
+    const auto at = questions.begin() + static_cast<std::ptrdiff_t>(random.below(questions.size()));
+    PassageQuestion out = std::move(*at);
+    questions.erase(at);
+    if (texts.insert(out.text).second) return out;
+  }
+  return std::nullopt;
+}
 
 std::vector<PassageQuestion> answerable(const JsonView& questions) {
   std::vector<PassageQuestion> out;
@@ -196,16 +224,18 @@ std::vector<Dialogue> make_squad_dialogues(const fs::path& file, const std::stri
                       .turns = {}};
     std::set<std::string> articles;
     for (std::size_t t = 0; t < turns; ++t) articles.insert(asked[first + t]->article);
-    Distractors distractors(all, std::move(articles), random);
+    Distractors distractors(file, all, std::move(articles), random);
+    std::set<std::string> texts;                     // of the questions so far
     std::vector<std::vector<PassageQuestion>> left;  // of the passages of the turns so far
     for (std::size_t t = 0; t < turns; ++t) {
       left.push_back(asked[first + t]->questions);
       std::size_t about = random.below(t + 1);
-      if (left[about].empty()) about = t;
-      const auto question =
-          left[about].begin() + static_cast<std::ptrdiff_t>(random.below(left[about].size()));
-      Turn turn = empty_turn(*question);
-      left[about].erase(question);
+      std::optional<PassageQuestion> question = draw(left[about], texts, random);
+      if (!question) {
+        about = t;
+        question = draw(left[t], texts, random);
+      }
+      Turn turn = empty_turn(question ? *question : asked[first + t]->questions.front());
       turn.relevance = {asked[first + about]->paragraph.source};
       turn.contexts = {asked[first + t]->paragraph};
       distractors.fill(turn, static_cast<std::size_t>(options.length) / turns);
@@ -248,7 +278,7 @@ std::vector<Dialogue> make_hotpotqa_dialogues(const fs::path& file, const std::s
         dialogue.turns[i == 0 ? t : random.below(t + 1)].contexts.push_back(p.paragraph);
       }
     }
-    Distractors distractors(read.others, std::move(articles), random);
+    Distractors distractors(file, read.others, std::move(articles), random);
     for (Turn& turn : dialogue.turns)
       distractors.fill(turn, static_cast<std::size_t>(options.length) / turns);
     out.push_back(std::move(dialogue));

@@ -10,10 +10,10 @@
 namespace turnbench {
 
 // Dialogues of real questions on Wikipedia, made from the original files of SQuAD (Rajpurkar et al.
-// 2016, 2018) and HotpotQA (Yang et al. 2018).  Each turn brings `length` / `turns` words and marks
-// of passages: those with the answers, and passages of other articles.  The seed draws records and
-// passages and shuffles the passages of a turn.  A passage or question is used at most once as a
-// source of answers, so there may be fewer dialogues than asked for.
+// 2016, 2018) and HotpotQA (Yang et al. 2018).  Each turn brings at least `length` / `turns` words
+// and marks of passages: those with the answers, and passages of other articles.  The seed draws
+// records and passages and shuffles the passages of a turn.  A passage or question is used at most
+// once as a source of answers, so there may be fewer dialogues than asked for.
 
 constexpr int kPassageTurns = 3, kPassageLength = 2400;  ///< the defaults
 constexpr int kMinPassageTurnLength = 300;               ///< words and marks
@@ -23,7 +23,8 @@ constexpr std::size_t kPassageDialogues = 100;           ///< the default limit
 /// Its question is drawn from those of this passage and of the passages of earlier turns.
 /// Unanswerable questions are left out.
 /// @throws Error (input), with file, path and value, for other files, fewer passages with questions
-/// than turns, turns outside [1, 100], and shorter turns than kMinPassageTurnLength.
+/// than turns, too few passages for the length, turns outside [1, 100], and shorter turns than
+/// kMinPassageTurnLength.
 std::vector<Dialogue> make_squad_dialogues(const std::filesystem::path& file,
                                            const std::string& name, BuildOptions options);
 

@@ -32,7 +32,8 @@ std::unique_ptr<Database> open_to_read(const fs::path& path) {
 std::string defect_of(const Database& store) {
   try {
     Statement check = store.prepare("PRAGMA quick_check(1)");
-    return !check.next() || check.view(0) == "ok" ? "" : check.text(0);
+    if (!check.next() || check.view(0) == "ok") return "";
+    return replace_all(check.text(0), "\n", " ");
   } catch (const Error& error) {  // a defect of the schema
     return error.what();
   }
@@ -126,11 +127,22 @@ class Merge {
  private:
   void add_units(const Database& store) {
     UnitReader reader(store);
+    std::size_t records = 0;
     Statement units = store.prepare(units_sql(store));
     while (units.next()) {
       const std::string cell = units.text(0), dialogue = units.text(1);
-      add_unit(store, cell, dialogue, reader.read(cell, dialogue));
+      const UnitRows unit = reader.read(cell, dialogue);
+      records += unit.turns.size();
+      add_unit(store, cell, dialogue, unit);
     }
+    Statement all = store.prepare(has_compact_tables(store) ? "SELECT count(*) FROM record_data"
+                                                            : "SELECT count(*) FROM record");
+    const std::size_t stored = all.next() ? static_cast<std::size_t>(all.integer(0)) : 0;
+    if (stored == records) return;
+    throw runtime_error(
+        "{}: found {} records of unknown cells or dialogues, expected complete stores: `turnbench "
+        "doctor STORE` shows them",
+        store.path(), stored - records);
   }
 
   void add_unit(const Database& store, const std::string& cell, const std::string& dialogue,

@@ -19,10 +19,11 @@ class LagScorer : public EvictionScorer {
   explicit LagScorer(Partitions partitions) : p_(partitions) {}
 
   /// The rank of a token among those of its partition, as a share, so that all partitions keep
-  /// equally many.  Sinks, the last whole partition and the rest after it score 1.
+  /// equally many.  Higher scores have the last whole partition and the rest after it, ascending,
+  /// and then the sinks: they are kept first.
   std::vector<float> scores(const LayerView& view, const KeptSet& set,
                             int candidates) const override {
-    std::vector<float> out(static_cast<std::size_t>(candidates), 1);
+    std::vector<float> out(static_cast<std::size_t>(candidates), kSinkScore);
     const int partitions = (set.tokens - p_.sinks) / p_.lag;
     if (set.tokens < p_.sinks + 2 * p_.lag) {  // only recency counts
       const int others = set.tokens - p_.sinks;
@@ -30,6 +31,8 @@ class LagScorer : public EvictionScorer {
         out[i] = static_cast<float>(i - p_.sinks) / static_cast<float>(others);
       return out;
     }
+    for (int i = p_.sinks + (partitions - 1) * p_.lag; i < candidates; ++i)
+      out[i] = 1 + static_cast<float>(i) / static_cast<float>(set.tokens);
     for (int p = 0; p + 1 < partitions; ++p) {
       const int first = p_.sinks + p * p_.lag;
       std::vector<double> sums(static_cast<std::size_t>(p_.lag), 0);
@@ -49,6 +52,8 @@ class LagScorer : public EvictionScorer {
   }
 
  private:
+  static constexpr float kSinkScore = 2;
+
   /// Adds softmax(std of (x - min) / (max - min) over the channels) of the first half of `rows`;
   /// min and max of each channel are those of the second half.
   void add_scores(const RowsOnHost& rows, std::vector<double>& sums) const {
@@ -105,13 +110,13 @@ MethodInfo lagkv() {
           "Important, 2025",
       .budget_unit =
           "prompt tokens kept per KV head, sinks and the last tokens included; generated tokens "
-          "are "
-          "not counted",
+          "are not counted",
       .deviations =
           "evicts once, at the end of a prompt (the paper also while decoding, when a partition is "
           "complete); the budget is one of the whole prompt, as in kvpress, instead of a ratio for "
           "each partition; of partitions with equally many left to keep, the earlier ones keep one "
-          "more; ranks of equal scores go to the later token",
+          "more; ranks of equal scores go to the later token; a share of the prompt with less room "
+          "than the sinks and the last tokens keeps sinks and the newest ones",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "prompt tokens kept per set"},
                      {"sinks", Kind::kInteger, "16", "tokens", "first tokens, always kept", 0,
@@ -124,7 +129,8 @@ MethodInfo lagkv() {
         WindowSettings window{.budget = layer_budget("lagkv", p)};
         // The last tokens are less than two partitions.
         check_room("lagkv", window.budget.mean, parts.sinks + 2 * parts.lag - 1,
-                   fmt::format("{} sinks and {} last tokens", parts.sinks, 2 * parts.lag - 1));
+                   fmt::format("{} sinks and up to {} last tokens (2 lag - 1)", parts.sinks,
+                               2 * parts.lag - 1));
         return Policies{.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
                             .window = window, .scorer = lagkv_scorer(p)})};
       }};

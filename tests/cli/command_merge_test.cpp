@@ -224,6 +224,8 @@ TEST_F(MergeCommand, StoresWithoutReferencedRowsAreRefused) {
                            "rows"});
   expect_conflict({copy("unknown.db", "PRAGMA foreign_keys=OFF; DELETE FROM model")},
                   {file("unknown.db") + ": found a row of cell without its model"});
+  expect_conflict({copy("lost.db", "PRAGMA foreign_keys=OFF; DELETE FROM dialogue")},
+                  {file("lost.db") + ": found 16 records of unknown cells or dialogues"});
 }
 
 // A damaged page can hide rows, so that a query finds fewer of them and no error.

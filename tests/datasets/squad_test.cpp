@@ -31,8 +31,9 @@ std::string text_of(const std::string& what) {
   return out;
 }
 
-/// Each passage has an unanswerable question and two others, except for the last one of an article.
-std::string squad() {
+/// Each passage has an unanswerable question and, except for the last one of an article, `form` and
+/// two others.
+std::string squad(const std::string& form = "Where is {}?") {
   Json data = Json::array();
   for (int a = 0; a < kArticles; ++a) {
     Json paragraphs = Json::array();
@@ -43,11 +44,12 @@ std::string squad() {
                          {"answers", Json::array()},
                          {"plausible_answers", Json::array()},
                          {"is_impossible", true}}};
-      for (const char* form : {"What is the value of {}?", "Which value has {}?"}) {
+      for (const std::string& one :
+           {form, std::string("What is the value of {}?"), std::string("Which value has {}?")}) {
         if (p == kParagraphs - 1) continue;
         const Json answer = {{"text", "v-" + what}, {"answer_start", 3}};
         questions.push_back({{"id", what},
-                             {"question", fmt::format(fmt::runtime(form), what)},
+                             {"question", fmt::format(fmt::runtime(one), what)},
                              {"answers", {answer, answer}},
                              {"is_impossible", false}});
       }
@@ -156,6 +158,19 @@ TEST_F(Passages, DistractorsAreOfOtherArticles) {
   }
 }
 
+TEST_F(Passages, ADialogueAsksAQuestionOnce) {
+  const std::string file = directory_.write("same.json", squad("What is it?"));
+  int asked = 0;
+  for (const Dialogue& d : load_dialogues("mt-squad", file, {.length = 900})) {
+    std::set<std::string> questions;
+    for (const Turn& turn : d.turns) {
+      EXPECT_TRUE(questions.insert(turn.question).second) << turn.question;
+      asked += turn.question == "What is it?" ? 1 : 0;
+    }
+  }
+  EXPECT_GT(asked, 0);
+}
+
 TEST_F(Passages, HotpotqaSpreadsTheSupportingPassages) {
   const auto dialogues =
       load_checked("mt-hotpotqa-distractor", directory_.path(), {.seed = 1, .length = 900});
@@ -219,6 +234,14 @@ TEST_F(Passages, BadFilesAndOptionsAreRefused) {
             "F: /0/supporting_facts: found an array of 1, expected titles of the context");
   EXPECT_EQ(message_of([&] { load_dialogues("mt-squad", squad_, {.turns = 3, .length = 800}); }),
             "mt-squad: found the length 800 for 3 turns, expected at least 900");
+  EXPECT_EQ(message_of([&] {
+              load_dialogues("mt-squad", squad_, {.length = 9000});
+            }).find(squad_ + ": found passages of "),
+            0U);
+  EXPECT_NE(message_of([&] {
+              load_dialogues("mt-hotpotqa-distractor", hotpotqa_, {.length = 9000});
+            }).find(" words and marks for a turn, expected 3000: give a smaller length"),
+            std::string::npos);
   EXPECT_EQ(message_of([&] { load_dialogues("mt-squad", squad_, {.turns = 101}); }),
             "mt-squad: found 101 turns, expected from 1 to 100");
 }
