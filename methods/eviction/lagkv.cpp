@@ -115,8 +115,9 @@ MethodInfo lagkv() {
           "evicts once, at the end of a prompt (the paper also while decoding, when a partition is "
           "complete); the budget is one of the whole prompt, as in kvpress, instead of a ratio for "
           "each partition; of partitions with equally many left to keep, the earlier ones keep one "
-          "more; ranks of equal scores go to the later token; a share of the prompt with less room "
-          "than the sinks and the last tokens keeps sinks and the newest ones",
+          "more; ranks of equal scores go to the later token; a budget with less room "
+          "than the sinks and all last tokens (up to two partitions) keeps sinks and the newest "
+          "ones",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "prompt tokens kept per set"},
                      {"sinks", Kind::kInteger, "16", "tokens", "first tokens, always kept", 0,
@@ -127,10 +128,8 @@ MethodInfo lagkv() {
       .make = [](const Parameters& p) {
         const Partitions parts = partitions_of(p);
         WindowSettings window{.budget = layer_budget("lagkv", p)};
-        // The last tokens are less than two partitions.
-        check_room("lagkv", window.budget.mean, parts.sinks + 2 * parts.lag - 1,
-                   fmt::format("{} sinks and up to {} last tokens (2 lag - 1)", parts.sinks,
-                               2 * parts.lag - 1));
+        check_room("lagkv", window.budget.mean, parts.sinks + parts.lag,
+                   fmt::format("{} sinks and a last partition of {}", parts.sinks, parts.lag));
         return Policies{.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
                             .window = window, .scorer = lagkv_scorer(p)})};
       }};

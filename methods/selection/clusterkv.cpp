@@ -201,7 +201,8 @@ MethodInfo clusterkv() {
           "prompt within the budget is clustered when the answer exceeds the budget (accuracy "
           "code: everything is read, as with window=0); the whole prompt is dense and clustered "
           "(official LongBench runs: the end of the prompt, at most the last 100 characters of the "
-          "question, passes token by token through steps that select, and is never clustered); with "
+          "question, passes token by token through steps that select, and is never clustered); "
+          "with "
           "evictions all tokens are clustered again; ties go to the earlier cluster; the device "
           "keeps the tokens that a query head read in the previous step, and starts with none",
       .parameters =
