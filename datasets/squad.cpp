@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -200,6 +201,33 @@ void require_sources(const fs::path& file, std::size_t found, int turns, const c
                     found, what, turns);
 }
 
+/// Dialogues of `options.turns` sources of questions each, until the sources or the limit are
+/// reached.  Calls add_turns(sources, random, dialogue) for each; `kind` seeds the draws.
+template <typename Source, typename AddTurns>
+std::vector<Dialogue> dialogues_of(std::vector<const Source*> sources, const std::string& name,
+                                   std::string_view kind, const BuildOptions& options,
+                                   const AddTurns& add_turns) {
+  const auto turns = static_cast<std::size_t>(options.turns);
+  Random::from({options.seed, seed_of(kind)}).shuffle(sources);
+  std::vector<Dialogue> out;
+  for (std::size_t first = 0; first + turns <= sources.size() && out.size() < options.limit;
+       first += turns) {
+    Random random = Random::from({options.seed, seed_of(kind), out.size()});
+    Dialogue dialogue{.id = fmt::format("{}-{}", name, out.size()),
+                      .dataset = name,
+                      .task = "qa",
+                      .metric = "qa_f1",
+                      .turns = {}};
+    add_turns(std::span<const Source* const>(sources).subspan(first, turns), random, dialogue);
+    out.push_back(std::move(dialogue));
+  }
+  return out;
+}
+
+std::size_t length_of_turn(const BuildOptions& options) {
+  return static_cast<std::size_t>(options.length) / static_cast<std::size_t>(options.turns);
+}
+
 }  // namespace
 
 std::vector<Dialogue> make_squad_dialogues(const fs::path& file, const std::string& name,
@@ -210,65 +238,45 @@ std::vector<Dialogue> make_squad_dialogues(const fs::path& file, const std::stri
   for (const WikiPassage& p : all) {
     if (!p.questions.empty()) asked.push_back(&p);
   }
-  const auto turns = static_cast<std::size_t>(options.turns);
   require_sources(file, asked.size(), options.turns, "passages with questions");
-  Random::from({options.seed, seed_of("squad")}).shuffle(asked);
-  std::vector<Dialogue> out;
-  for (std::size_t first = 0; first + turns <= asked.size() && out.size() < options.limit;
-       first += turns) {
-    Random random = Random::from({options.seed, seed_of("squad"), out.size()});
-    Dialogue dialogue{.id = fmt::format("{}-{}", name, out.size()),
-                      .dataset = name,
-                      .task = "qa",
-                      .metric = "qa_f1",
-                      .turns = {}};
+  const auto add_turns = [&](std::span<const WikiPassage* const> sources, Random& random,
+                             Dialogue& dialogue) {
     std::set<std::string> articles;
-    for (std::size_t t = 0; t < turns; ++t) articles.insert(asked[first + t]->article);
+    for (const WikiPassage* source : sources) articles.insert(source->article);
     Distractors distractors(file, all, std::move(articles), random);
     std::set<std::string> texts;                     // of the questions so far
     std::vector<std::vector<PassageQuestion>> left;  // of the passages of the turns so far
-    for (std::size_t t = 0; t < turns; ++t) {
-      left.push_back(asked[first + t]->questions);
+    for (std::size_t t = 0; t < sources.size(); ++t) {
+      left.push_back(sources[t]->questions);
       std::size_t about = random.below(t + 1);
       std::optional<PassageQuestion> question = draw(left[about], texts, random);
       if (!question) {
         about = t;
         question = draw(left[t], texts, random);
       }
-      Turn turn = empty_turn(question ? *question : asked[first + t]->questions.front());
-      turn.relevance = {asked[first + about]->paragraph.source};
-      turn.contexts = {asked[first + t]->paragraph};
-      distractors.fill(turn, static_cast<std::size_t>(options.length) / turns);
+      Turn turn = empty_turn(question ? *question : sources[t]->questions.front());
+      turn.relevance = {sources[about]->paragraph.source};
+      turn.contexts = {sources[t]->paragraph};
+      distractors.fill(turn, length_of_turn(options));
       dialogue.turns.push_back(std::move(turn));
     }
-    out.push_back(std::move(dialogue));
-  }
-  return out;
+  };
+  return dialogues_of(std::move(asked), name, "squad", options, add_turns);
 }
 
 std::vector<Dialogue> make_hotpotqa_dialogues(const fs::path& file, const std::string& name,
                                               BuildOptions options) {
   fill_defaults(name, options);
   const PassageRecords read = read_hotpotqa(file);
-  const auto turns = static_cast<std::size_t>(options.turns);
   require_sources(file, read.records.size(), options.turns, "records");
   std::vector<const PassageRecord*> asked;
   for (const PassageRecord& record : read.records) asked.push_back(&record);
-  Random::from({options.seed, seed_of("hotpotqa")}).shuffle(asked);
-  std::vector<Dialogue> out;
-  for (std::size_t first = 0; first + turns <= asked.size() && out.size() < options.limit;
-       first += turns) {
-    Random random = Random::from({options.seed, seed_of("hotpotqa"), out.size()});
-    Dialogue dialogue{.id = fmt::format("{}-{}", name, out.size()),
-                      .dataset = name,
-                      .task = "qa",
-                      .metric = "qa_f1",
-                      .turns = {}};
+  const auto add_turns = [&](std::span<const PassageRecord* const> sources, Random& random,
+                             Dialogue& dialogue) {
     std::set<std::string> articles;
-    for (std::size_t t = 0; t < turns; ++t) {
-      const PassageRecord& record = *asked[first + t];
-      Turn& turn = dialogue.turns.emplace_back(empty_turn(record.question));
-      std::vector<WikiPassage> supporting = record.supporting;
+    for (std::size_t t = 0; t < sources.size(); ++t) {
+      Turn& turn = dialogue.turns.emplace_back(empty_turn(sources[t]->question));
+      std::vector<WikiPassage> supporting = sources[t]->supporting;
       random.shuffle(supporting);
       for (std::size_t i = 0; i < supporting.size(); ++i) {
         const WikiPassage& p = supporting[i];
@@ -279,11 +287,9 @@ std::vector<Dialogue> make_hotpotqa_dialogues(const fs::path& file, const std::s
       }
     }
     Distractors distractors(file, read.others, std::move(articles), random);
-    for (Turn& turn : dialogue.turns)
-      distractors.fill(turn, static_cast<std::size_t>(options.length) / turns);
-    out.push_back(std::move(dialogue));
-  }
-  return out;
+    for (Turn& turn : dialogue.turns) distractors.fill(turn, length_of_turn(options));
+  };
+  return dialogues_of(std::move(asked), name, "hotpotqa", options, add_turns);
 }
 
 }  // namespace turnbench

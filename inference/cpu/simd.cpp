@@ -9,7 +9,7 @@
 namespace turnbench::cpu {
 namespace {
 
-constexpr const char* kAmx = "AMX";  // only for products of bf16, beside the best other set
+constexpr const char* kAmx = "AMX";  // for products of bf16 only
 
 }  // namespace
 
