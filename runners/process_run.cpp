@@ -50,7 +50,8 @@ class ModelRun {
                                      [](const Device& device) { return device.cuda; });
     if (on_cpu) {  // processes share these weights until one of them writes, which none does
       const auto loaders = make_backends(options_.devices, 1);
-      model_.emplace(resolved.checkpoint, pointers_to(loaders), resolved.dtype);
+      model_.emplace(resolved.checkpoint, pointers_to(loaders), resolved.dtype,
+                     resolved.entry.math);
       run_workers();
       model_.reset();
     } else {

@@ -120,7 +120,7 @@ void work(const Plan& plan, std::size_t model_index, const Model* shared, const 
   std::optional<Model> own;
   if (shared == nullptr) {  // a device belongs to the process that opens it
     loaders = make_backends(options.devices, threads);
-    own.emplace(resolved.checkpoint, pointers_to(loaders), resolved.dtype);
+    own.emplace(resolved.checkpoint, pointers_to(loaders), resolved.dtype, resolved.entry.math);
     shared = &*own;
   }
   Worker worker(plan, model_index, *shared, options, threads);

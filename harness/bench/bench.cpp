@@ -144,7 +144,7 @@ Served serve(Engine& engine, const Method& method, const std::vector<int>& token
 class SelectingPrefill {
  public:
   SelectingPrefill(const ModelShape& shape, Backend& backend, DType kv_dtype)
-      : model_(one_layer(shape), backend, DType::kF32),
+      : model_(one_layer(shape), backend, DType::kF32, Math::kF32),
         engine_(model_, backend, {.kv_dtype = kv_dtype}) {}
 
   Run run(const Method& method, PlantedLayer& layer, int count) {

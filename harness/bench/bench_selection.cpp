@@ -60,7 +60,7 @@ class SelectionBench {
   SelectionBench(const ModelConfig& config, Backend& backend, const BenchOptions& options)
       : layers_(config.layers),
         repeats_(options.repeats),
-        model_(stand_in(config, options.layers), backend, DType::kF32),
+        model_(stand_in(config, options.layers), backend, DType::kF32, Math::kF32),
         engine_(model_, backend, {.kv_dtype = options.kv_dtype}),
         source_(engine_.shape()) {
     dialogue_.seed = 1;

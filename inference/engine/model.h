@@ -50,10 +50,9 @@ class Model {
   /// them.
   /// @throws Error (memory) if they do not fit into host memory
   /// @throws Error (input) if a backend does not have this arithmetic
-  Model(const Checkpoint& checkpoint, Backend& backend, DType dtype, Math math = Math::kF32);
+  Model(const Checkpoint& checkpoint, Backend& backend, DType dtype, Math math);
   /// The same with one stage in the memory of each backend.
-  Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, DType dtype,
-        Math math = Math::kF32);
+  Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, DType dtype, Math math);
 
   const ModelConfig& config() const { return config_; }
   const Stages& stages() const { return stages_; }

@@ -142,7 +142,7 @@ void ask(Engine& engine, const Questions& q, std::vector<Talk>& talks, int turn)
 /// forced: the answers to follow, one for each dialogue; empty: the best tokens.
 std::vector<Answers> answers_on(Backend& backend, const Questions& q, const Method& method,
                                 DType dtype, const std::vector<Answers>& forced = {}) {
-  const Model model(Checkpoint::open("tiny"), backend, dtype);
+  const Model model(Checkpoint::open("tiny"), backend, dtype, Math::kF32);
   Engine engine(model, backend, {.kv_dtype = dtype});
   std::vector<Answers> out;
   for (std::size_t first = 0; first < q.dialogues.size(); first += kAtOnce) {

@@ -99,6 +99,22 @@ TEST_F(Workers, ProcessesGiveTheSameResults) {
   EXPECT_EQ(count(file("a.db"), "SELECT count(*) FROM claim"), 0);
 }
 
+TEST_F(Workers, UseTheArithmeticOfTheModel) {
+  const std::string sweep = directory_.write("arithmetic.json", R"({"name": "m",
+    "models": ["tiny", {"name": "rounded", "path": "tiny", "math": "bf16"}],
+    "datasets": [{"name": "tiny-fact", "limit": 1, "length": 200}], "positions": ["end"],
+    "fidelity": "full", "max_new_tokens": 4, "methods": ["snapkv:budget=40,window=8"]})");
+  for (const char* workers : {"0", "1"}) {
+    const std::string db = file(std::string(workers) + ".db");
+    const Finished run = run_program({"run", sweep, "--db", db, "--workers", workers});
+    ASSERT_EQ(run.code, 0) << run.err;
+    EXPECT_GT(count(db, "SELECT count(DISTINCT value) FROM score WHERE metric = 'kl'"),
+              count(db, "SELECT count(*) FROM score WHERE metric = 'kl'") / 2)
+        << "rounding changes the divergence";
+  }
+  expect_same(dump(file("0.db")), dump(file("1.db")));
+}
+
 TEST_F(Workers, TwoRunsShareTheWork) {
   Program a({"run", sweep_, "--db", file("a.db")}),
       b({"run", sweep_, "--db", file("a.db"), "--workers", "2"});

@@ -17,7 +17,7 @@ constexpr int kBefore = 4, kSteps = 4;  // methods that select at intervals sele
 struct SmallModel {
   explicit SmallModel(int layers)
       : backend(make_backend(2)),
-        model(small_checkpoint("llama3", layers), *backend, DType::kF32),
+        model(small_checkpoint("llama3", layers), *backend, DType::kF32, Math::kF32),
         engine(model, *backend, {}) {}
   std::unique_ptr<Backend> backend;
   Model model;

@@ -96,7 +96,7 @@ void expect_the_same_bits(DType dtype, std::span<Backend* const> backends) {
   SCOPED_TRACE(name_of(dtype));
   Checkpoint checkpoint;
   checkpoint.config = small_config();
-  const Model model(checkpoint, backends, dtype);
+  const Model model(checkpoint, backends, dtype, Math::kF32);
   Engine engine(model, backends, {}), first(model, backends, {});
   Talks repeated(engine), plain(first);
   std::optional<std::size_t> launches = graph_launches();

@@ -158,7 +158,7 @@ struct Machine {
   Machine(const Setting& setting, int most_layers, double tokens)
       : checkpoint(first_layers(setting, most_layers, tokens)),
         backend(cuda::make_backend(0, 0)),
-        model(checkpoint, *backend, DType::kBF16),
+        model(checkpoint, *backend, DType::kBF16, Math::kF32),
         engine(model, *backend, {.kv_dtype = DType::kBF16}) {}
   static Checkpoint first_layers(const Setting& setting, int most_layers, double tokens) {
     Checkpoint out;

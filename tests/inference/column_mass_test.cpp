@@ -70,7 +70,7 @@ class GatheredMass : public testing::Test {
   struct Machine {
     explicit Machine(int threads = 2, int chunk = 2048)
         : backend(test::make_backend(threads)),
-          model(Checkpoint::open(kModel), *backend, DType::kF32),
+          model(Checkpoint::open(kModel), *backend, DType::kF32, Math::kF32),
           engine(model, *backend, {.prefill_chunk = chunk}) {}
     std::unique_ptr<Backend> backend;
     Model model;

@@ -35,7 +35,8 @@ struct Machine {
   Machine(const std::string& name, std::unique_ptr<Backend> of, Engine::Options options = {})
       : name(name),
         backend(std::move(of)),
-        model(small_checkpoint(name, is_emulated() ? 2 : INT_MAX), *backend, DType::kF32),
+        model(small_checkpoint(name, is_emulated() ? 2 : INT_MAX), *backend, DType::kF32,
+              Math::kF32),
         engine(model, *backend, options) {}
 
   std::string name;

@@ -25,7 +25,7 @@ class Family : public testing::TestWithParam<std::string> {
   Family()
       : directory_(kModels / GetParam()),
         backend_(test::make_backend(2)),
-        model_(Checkpoint::open(directory_.string()), *backend_, DType::kF32),
+        model_(Checkpoint::open(directory_.string()), *backend_, DType::kF32, Math::kF32),
         engine_(model_, *backend_, {}) {
     const std::string path = (directory_ / "golden.json").string();
     const Json golden = parse_json(read_file(path), path);

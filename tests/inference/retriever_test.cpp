@@ -170,7 +170,7 @@ TEST(Retriever, HiddenStatesAreThoseBetweenLayers) {
   if (test::is_emulated()) GTEST_SKIP() << "a model of two layers";
   test::Machine machine("llama3");
   const std::unique_ptr<Backend> backend = test::make_backend(2);
-  const Model model(test::small_checkpoint("llama3", 2), *backend, DType::kF32);
+  const Model model(test::small_checkpoint("llama3", 2), *backend, DType::kF32, Math::kF32);
   Engine engine(model, *backend, {});
   test::Conversation c(machine.engine, spied()), shorter(engine, {});
   c.turn(kShownPrompt);
@@ -192,7 +192,7 @@ TEST(Retriever, SeesHiddenStatesOfAllStages) {
   const auto first = test::make_backend(2), second = test::make_backend(2);
   const std::array<Backend*, 2> both = {first.get(), second.get()};
   const Model model(test::small_checkpoint("llama3", machine.engine.shape().layers), both,
-                    DType::kF32);
+                    DType::kF32, Math::kF32);
   Engine engine(model, both, {});
   test::Conversation one(machine.engine, spied()), two(engine, spied());
   for (test::Conversation* c : {&one, &two}) {

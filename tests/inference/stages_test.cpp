@@ -83,7 +83,7 @@ struct Pipeline {
   Pipeline(const std::string& name, std::size_t stages, Engine::Options options = {})
       : territories(std::make_shared<Territories>()),
         backends(guarded(stages)),
-        model(checkpoint_of(name), pointers(), DType::kF32),
+        model(checkpoint_of(name), pointers(), DType::kF32, Math::kF32),
         engine(model, pointers(), options) {}
 
   std::vector<std::unique_ptr<GuardedBackend>> guarded(std::size_t stages) const {
@@ -286,8 +286,8 @@ INSTANTIATE_TEST_SUITE_P(Tables, StagesOf, testing::Values("tied", "untied"), pa
 
 TEST(Stages, AreNoMoreThanLayers) {
   const auto backends = test::make_backends(4, 1);
-  const std::string message =
-      message_of([&] { Model(checkpoint_of("tied"), pointers_to(backends), DType::kF32); });
+  const std::string message = message_of(
+      [&] { Model(checkpoint_of("tied"), pointers_to(backends), DType::kF32, Math::kF32); });
   EXPECT_NE(message.find("found 3 layers to spread over 4 devices"), std::string::npos) << message;
 }
 

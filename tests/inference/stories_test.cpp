@@ -18,7 +18,8 @@ const std::filesystem::path kStories = TURNBENCH_SOURCE_DIR "/../shared/data/tin
 TEST(Stories, GreedyTokensAndLogitsEqualTheReference) {
   if (!std::filesystem::exists(kStories)) GTEST_SKIP() << "no " << kStories;
   const auto backend = make_cpu_backend(2);
-  const Model model(Checkpoint::open((kStories / "hf").string()), *backend, DType::kF32);
+  const Model model(Checkpoint::open((kStories / "hf").string()), *backend, DType::kF32,
+                    Math::kF32);
   Engine engine(model, *backend, {});
   const std::string path = (kStories / "expected_greedy.json").string();
   const Json json = parse_json(read_file(path), path);

@@ -48,7 +48,7 @@ class History : public testing::Test {
 
   std::unique_ptr<Backend> backend_ = test::make_backend(2);
   Model model_{Checkpoint::open(TURNBENCH_SOURCE_DIR "/tests/data/models/llama3"), *backend_,
-               DType::kF32};
+               DType::kF32, Math::kF32};
   Engine engine_{model_, *backend_, {}};
 };
 

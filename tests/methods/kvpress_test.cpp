@@ -32,7 +32,8 @@ std::vector<int> positions_of(const Json& runs) {
 
 TEST(Kvpress, KeptPositions) {
   const auto backend = test::make_backend(2);
-  const Model model(Checkpoint::open((kData / "models/llama3").string()), *backend, DType::kF32);
+  const Model model(Checkpoint::open((kData / "models/llama3").string()), *backend, DType::kF32,
+                    Math::kF32);
   Engine engine(model, *backend, {});
   const auto ids = read_json(kData / "models/llama3/golden.json").at("ids").get<std::vector<int>>();
   const Json all = read_json(kData / "methods/kvpress.json");

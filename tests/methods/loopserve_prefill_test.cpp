@@ -170,7 +170,7 @@ class Recorder : public PrefillPolicy {
 // rows of that turn, gives the same result as continuing from the cache of the earlier turns.
 TEST(LoopServePrefill, EarlierTurnsKeepTheirLines) {
   const auto backend = test::make_backend(2);
-  const Model model(Checkpoint::open("tiny"), *backend, DType::kF32);
+  const Model model(Checkpoint::open("tiny"), *backend, DType::kF32, Math::kF32);
   Engine engine(model, *backend, {});
   std::vector<int> tokens;
   for (int i = 0; i < 420; ++i) tokens.push_back((i * 37 + i / 5) % model.config().vocab);

@@ -28,7 +28,7 @@ class LimitedMachine {
  public:
   explicit LimitedMachine(const std::string& config)
       : backend_(test::make_backend(2)),
-        model_(Checkpoint::open("random:" + config), *backend_, DType::kF32),
+        model_(Checkpoint::open("random:" + config), *backend_, DType::kF32, Math::kF32),
         engine_(model_, *backend_, {}) {
     for (int i = 0; i < kTokens; ++i) tokens_.push_back(i * 37 % 97);
     dialogue_.seed = 1;

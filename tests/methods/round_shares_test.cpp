@@ -89,7 +89,7 @@ TEST(RoundShares, EqualsADoublePrecisionDecoder) {
 
   const auto backend = make_cpu_backend(1);
   const Checkpoint checkpoint = Checkpoint::open(kModel);
-  const Model model(checkpoint, *backend, DType::kF32);
+  const Model model(checkpoint, *backend, DType::kF32, Math::kF32);
   Engine engine(model, *backend, {});
   const RoundShares got = measure_round_shares(engine, dialogue);
   expect_shares_near(got.question, question);

@@ -67,7 +67,7 @@ TEST(RealModel, GreedyTokensEqualTransformers) {
   if (test::is_emulated()) GTEST_SKIP() << "takes too long on emulated kernels";
   const Json golden = parse_json(read_file(kGreedyTokens), kGreedyTokens);
   const auto backend = test::make_backend(2);
-  const Model model(Checkpoint::open(kRealModel), *backend, DType::kF32);
+  const Model model(Checkpoint::open(kRealModel), *backend, DType::kF32, Math::kF32);
   Engine engine(model, *backend, {});
 
   std::vector<GreedyCase> cases = greedy_cases(golden, engine);

@@ -165,7 +165,7 @@ TEST(SpeContextSelf, EqualsTheOracleInAModelOfOneLayer) {
   const int steps = steps_of_self_test();
   for (const char* name : {"llama2", "llama3"}) {
     const std::unique_ptr<Backend> backend = test::make_backend(2);
-    const Model model(test::small_checkpoint(name, 1), *backend, DType::kF32);
+    const Model model(test::small_checkpoint(name, 1), *backend, DType::kF32, Math::kF32);
     Engine engine(model, *backend, {});
     ASSERT_EQ(engine.shape().layers, 1);
     const auto answer_of = [&](Policies policies) {

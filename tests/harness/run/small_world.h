@@ -21,7 +21,7 @@ struct SmallWorld {
   SmallWorld()
       : planned(resolve_model({.name = "tiny", .path = "tiny"}, {}, "")),
         loader(make_cpu_backend(1)),
-        model(planned.checkpoint, *loader, DType::kF32),
+        model(planned.checkpoint, *loader, DType::kF32, Math::kF32),
         renderer(planned.tokenizer, planned.chat_template, "", {}) {}
 
   UnitResult run(const std::vector<Unit>& units, const Decoding& decoding, int threads = 1,
