@@ -255,7 +255,7 @@ void bench(const Options& o, bool json) {
     fmt::print("{} on {}: {:.1f} GFLOP/s of multiply-adds, {}{:.1f} GB/s read\n", o.model.model,
                machine, ceilings.flops / 1e9,
                ceilings.bf16_flops > ceilings.flops
-                   ? fmt::format("{:.1f} GFLOP/s of bf16 tiles, ", ceilings.bf16_flops / 1e9)
+                   ? fmt::format("{:.1f} GFLOP/s of bf16 products, ", ceilings.bf16_flops / 1e9)
                    : "",
                ceilings.read_bytes / 1e9);
     if (o.what == "throughput") return print_throughput(rows);

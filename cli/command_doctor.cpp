@@ -17,7 +17,7 @@
 #include "harness/experiment/locations.h"
 #include "harness/store/integrity.h"
 #include "harness/store/provenance.h"
-#include "inference/cpu/amx.h"
+#include "inference/cpu/bf16_unit.h"
 
 namespace turnbench {
 namespace {
@@ -89,8 +89,9 @@ void print_doctor(bool json) {
   Facts facts;
   facts.emplace_back("program", build_description());
   facts.emplace_back("backend", make_backend({}, 0)->description());
-  if (cpu::amx::support() == cpu::amx::Support::kDeviates)
-    facts.emplace_back("amx", "not used: its sums differ from those of the other instruction sets");
+  for (const cpu::Bf16Unit unit : cpu::deviating_bf16_units())
+    facts.emplace_back(cpu::name_of(unit),
+                       "not used: its sums differ from those of the other instruction sets");
   facts.emplace_back("processors", std::to_string(available_processors()));
   facts.emplace_back("memory", gibibytes(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                                          static_cast<double>(sysconf(_SC_PAGESIZE))));

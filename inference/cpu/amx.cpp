@@ -1,7 +1,5 @@
 #include "inference/cpu/amx.h"
 
-#include <atomic>
-
 #include "inference/cpu/bf16_linear.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -11,11 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
-#include <cfloat>
-#include <cmath>
 #include <cstring>
-#include <random>
+
+#include "inference/cpu/bf16_round-inl.h"
 
 #define TURNBENCH_AMX __attribute__((target("amx-tile,amx-bf16,avx512f")))
 
@@ -40,11 +36,6 @@ bool system_permits() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-std::atomic<bool>& allowed() {
-  static std::atomic<bool> out{available()};
-  return out;
-}
-
 constexpr int kColumnBytes = 64;  // of all tiles
 constexpr std::int64_t kTileElements = kTileRows * kBlockInputs;
 /// Inputs at a time: the weights of two panels fit into the first-level cache.
@@ -62,25 +53,6 @@ struct alignas(64) TileConfig {
     std::fill_n(rows, 8, std::uint8_t{kTileRows});
   }
 };
-
-/// 16 floats rounded to bf16, in the low halves of the elements.  NaN stays NaN.
-TURNBENCH_AMX inline __m512i round_to_bf16(__m512 value) {
-  constexpr __mmask16 kAll = 0xFFFF;
-  const __m512i bits = _mm512_castps_si512(value);
-  const __m512i cut = _mm512_maskz_srli_epi32(kAll, bits, 16);
-  const __m512i even = _mm512_and_si512(cut, _mm512_set1_epi32(1));
-  const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), even);
-  const __mmask16 nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
-  return _mm512_mask_or_epi32(_mm512_maskz_srli_epi32(kAll, sum, 16), nan, cut,
-                              _mm512_set1_epi32(0x40));
-}
-
-/// At most 16 floats, of which `left` are left; zeros beyond them.
-TURNBENCH_AMX inline __m512 load_left(const float* from, std::int64_t left) {
-  if (left >= 16) return _mm512_loadu_ps(from);
-  const auto mask = static_cast<__mmask16>((1U << std::max<std::int64_t>(left, 0)) - 1);
-  return _mm512_maskz_loadu_ps(mask, from);
-}
 
 /// Sums of up to 2 x 2 tiles over `blocks` blocks.  a, w: the first tiles, the others at a distance
 /// of `a_step` and `w_step` elements; c: [32, 32] floats at stride ldc.
@@ -123,46 +95,6 @@ TURNBENCH_AMX void multiply_tiles(std::int64_t blocks, const std::uint16_t* a, s
   if constexpr (kRowTiles > 1 && kPanels > 1) _tile_stored(3, below + kPanelOutputs, stride);
 }
 
-/// Denormals count as zeros.
-float flushed(float x) {
-  return std::fabs(x) < FLT_MIN ? std::copysign(0.0f, x) : x;
-}
-
-/// Whether a product of two tiles has the bits of the definition in `linear_bf16`: for ordinary
-/// factors in its upper half, for denormal products in its lower half.
-TURNBENCH_AMX bool has_the_sums() {
-  std::uint16_t a[kTileElements], w[kTileElements];
-  float sums[kTileRows * kPanelOutputs];
-  std::mt19937 random(1);
-  const auto draw = [&](unsigned least_exponent) {
-    const unsigned bits = static_cast<unsigned>(random());
-    return static_cast<std::uint16_t>((bits & 0x807F) | (least_exponent + (bits >> 16) % 24) << 7);
-  };
-  for (std::int64_t i = 0; i < kTileElements; ++i) {
-    a[i] = draw(i < kTileElements / 2 ? 116 : 0);
-    w[i] = draw(116);
-  }
-  const TileConfig config;
-  _tile_loadconfig(&config);
-  multiply_tiles<1, 1>(1, a, 0, w, 0, sums, kPanelOutputs, false);
-  _tile_release();
-  for (std::int64_t r = 0; r < kTileRows; ++r) {
-    for (std::int64_t o = 0; o < kPanelOutputs; ++o) {
-      float chain[2] = {0, 0};
-      for (std::int64_t i = 0; i < kBlockInputs; ++i) {
-        chain[i % 2] = flushed(std::fma(flushed(bf16_to_float(a[r * kBlockInputs + i])),
-                                        bf16_to_float(w[(i / 2 * kPanelOutputs + o) * 2 + i % 2]),
-                                        chain[i % 2]));
-      }
-      const float want = flushed(chain[0] + chain[1]);
-      if (std::bit_cast<std::uint32_t>(want) !=
-          std::bit_cast<std::uint32_t>(sums[r * kPanelOutputs + o]))
-        return false;
-    }
-  }
-  return true;
-}
-
 /// `multiply_tiles` for a part of y, which need not have whole tiles: then by way of a buffer.
 TURNBENCH_AMX void multiply_part(std::int64_t blocks, const std::uint16_t* a, std::int64_t a_step,
                                  const std::uint16_t* w, std::int64_t w_step, MatrixView<float> y,
@@ -190,19 +122,9 @@ TURNBENCH_AMX void multiply_part(std::int64_t blocks, const std::uint16_t* a, st
 
 }  // namespace
 
-Support support() {
-  static const Support out = !processor_has_it() || !system_permits() ? Support::kMissing
-                             : has_the_sums()                         ? Support::kAvailable
-                                                                      : Support::kDeviates;
+bool available() {
+  static const bool out = processor_has_it() && system_permits();
   return out;
-}
-
-bool enabled() {
-  return allowed();
-}
-
-void enable(bool use) {
-  allowed() = use;
 }
 
 TURNBENCH_AMX void round_to_tiles(MatrixView<const float> x, std::uint16_t* tiles) {
@@ -260,13 +182,9 @@ TURNBENCH_AMX double multiply_registers(std::size_t rounds) {
 
 namespace turnbench::cpu::amx {
 
-Support support() {
-  return Support::kMissing;
-}
-bool enabled() {
+bool available() {
   return false;
 }
-void enable(bool) {}
 void round_to_tiles(MatrixView<const float>, std::uint16_t*) {}
 void multiply(const Task&) {}
 double multiply_registers(std::size_t) {

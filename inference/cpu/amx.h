@@ -14,21 +14,9 @@ namespace amx {
 
 constexpr std::int64_t kTileRows = 16;
 
-enum class Support {
-  kMissing,  ///< the processor lacks AMX with bf16, or the operating system does not permit its use
-  kDeviates,  ///< its sums are not those of `linear_bf16`
-  kAvailable
-};
-
-/// Asks for the permission and compares sums the first time.
-Support support();
-inline bool available() {
-  return support() == Support::kAvailable;
-}
-/// Whether products use it: if it is available, unless `enable` said otherwise.
-bool enabled();
-/// Must not be called while a product runs.
-void enable(bool use);
+/// Whether the processor has AMX with bf16 and the operating system permits its use.  Asks for the
+/// permission the first time.
+bool available();
 
 /// Rounds at most 16 rows to bf16 and writes them as tiles: [blocks of 32 inputs][16 rows][32],
 /// padded with zeros.

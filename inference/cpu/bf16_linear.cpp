@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "inference/cpu/amx.h"
+#include "inference/cpu/bf16_dot.h"
 #include "inference/cpu/micro_kernel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -296,8 +297,8 @@ void linear_by_tiles(ThreadPool& pool, MatrixView<const float> x, const PairedMa
              });
 }
 
-void linear_by_vectors(ThreadPool& pool, MatrixView<const float> x, const PairedMatrix& w,
-                       const float* bias, MatrixView<float> y, Scratch& rounded) {
+void linear_by_multiply_adds(ThreadPool& pool, MatrixView<const float> x, const PairedMatrix& w,
+                             const float* bias, MatrixView<float> y, Scratch& rounded) {
   const std::int64_t width = w.blocks() * kBlockInputs;
   float* wide = rounded.get(x.rows * width);
   for_parts(pool, x.rows, kRoundedRows, [&](std::int64_t first, std::int64_t count) {
@@ -311,6 +312,22 @@ void linear_by_vectors(ThreadPool& pool, MatrixView<const float> x, const Paired
                const MatrixView<float> part = y.rows_at(row, rows);
                HWY_DYNAMIC_DISPATCH(multiply_pairs)
                ({wide + row * width, width, &w, first, last, part});
+               add_bias(bias, first * kPanelOutputs, std::min(last * kPanelOutputs, w.out), part);
+             });
+}
+
+void linear_by_dot_products(ThreadPool& pool, MatrixView<const float> x, const PairedMatrix& w,
+                            const float* bias, MatrixView<float> y, Scratch& rounded) {
+  const std::int64_t width = w.blocks() * kBlockInputs;
+  auto* halves = reinterpret_cast<std::uint16_t*>(rounded.get((x.rows * width + 1) / 2));
+  for_parts(pool, x.rows, kRoundedRows, [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t r = first; r < first + count; ++r)
+      bf16_dot::round_row(x.row(r), w.in, halves + r * width);
+  });
+  for_shares(pool, x.rows, w.panels(),
+             [&](std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t last) {
+               const MatrixView<float> part = y.rows_at(row, rows);
+               bf16_dot::multiply({halves + row * width, &w, first, last, part});
                add_bias(bias, first * kPanelOutputs, std::min(last * kPanelOutputs, w.out), part);
              });
 }
@@ -337,17 +354,25 @@ void pack_rows(PairedMatrix& m, std::int64_t first, const void* source, DType dt
   }
 }
 
+std::int64_t rounded_floats(std::int64_t rows, std::int64_t in, Bf16Unit unit) {
+  const auto up_to = [](std::int64_t n, std::int64_t size) { return (n + size - 1) / size * size; };
+  const std::int64_t width = up_to(in, kBlockInputs);
+  if (unit == Bf16Unit::kMultiplyAdd) return rows * width;
+  return up_to(rows, amx::kTileRows) * width / 2;  // half a float per element
+}
+
 void linear_bf16(ThreadPool& pool, MatrixView<const float> x, const PairedMatrix& w,
-                 const float* bias, MatrixView<float> y, Scratch& rounded) {
+                 const float* bias, MatrixView<float> y, Scratch& rounded, Bf16Unit unit) {
   assert(x.columns == w.in && y.columns == w.out && x.rows == y.rows);
   if (x.rows == 0 || w.out == 0) return;
-  // Tiles of few rows are bound by their latency.  VDPBF16PS of AVX512-BF16 could continue the same
-  // chains, but on Sapphire Rapids it performs half as many multiply-adds per cycle as float32 FMA.
+  // Tiles of few rows are bound by their latency.
   constexpr std::int64_t kLeastTileRows = 7;
-  if (x.rows >= kLeastTileRows && amx::enabled()) {
+  if (unit == Bf16Unit::kTiles && x.rows >= kLeastTileRows) {
     linear_by_tiles(pool, x, w, bias, y, rounded);
+  } else if (unit == Bf16Unit::kDotProduct) {
+    linear_by_dot_products(pool, x, w, bias, y, rounded);
   } else {
-    linear_by_vectors(pool, x, w, bias, y, rounded);
+    linear_by_multiply_adds(pool, x, w, bias, y, rounded);
   }
 }
 

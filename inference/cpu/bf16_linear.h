@@ -5,6 +5,7 @@
 
 #include "common/thread_pool.h"
 #include "inference/cpu/attention_state.h"
+#include "inference/cpu/bf16_unit.h"
 #include "inference/model/dtype.h"
 #include "inference/model/matrix_view.h"
 #include "inference/model/memory.h"
@@ -54,19 +55,18 @@ void pack_rows(PairedMatrix& matrix, std::int64_t first, const void* source, DTy
 /// instruction set with fused multiply-add gives the same bits, so a row's bits depend neither on
 /// the machine nor on other rows, on threads or on blocks.
 void linear_bf16(ThreadPool& pool, MatrixView<const float> x, const PairedMatrix& w,
-                 const float* bias, MatrixView<float> y, Scratch& rounded);
+                 const float* bias, MatrixView<float> y, Scratch& rounded,
+                 Bf16Unit unit = bf16_unit());
 
 /// Upper bound of the scratch of `linear_bf16`, in floats.
-constexpr std::int64_t rounded_floats(std::int64_t rows, std::int64_t in) {
-  const auto up_to = [](std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; };
-  return up_to(rows, kPanelOutputs) * up_to(in, kBlockInputs);
-}
+std::int64_t rounded_floats(std::int64_t rows, std::int64_t in, Bf16Unit unit = bf16_unit());
 
 /// Maximal rows per task, a multiple of the rows of every register tile and of AMX's 16; their part
 /// of x, at a depth of kBf16Depth blocks of inputs, has to fit into a second-level cache of 1 MiB.
 constexpr std::int64_t kBf16RowBlock = 240, kBf16Depth = 28;
 
-/// One thread's share of a product: at most kBf16RowBlock rows, panels [first_panel, last_panel).
+/// One thread's share of a product by multiply-adds: at most kBf16RowBlock rows, panels
+/// [first_panel, last_panel).
 struct Bf16Task {
   /// x rounded, as floats: [rows, whole blocks of inputs], padded with zeros.
   const float* rounded;

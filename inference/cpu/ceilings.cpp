@@ -13,6 +13,8 @@
 #include <hwy/highway.h>
 
 #include "inference/cpu/amx.h"
+#include "inference/cpu/bf16_dot.h"
+#include "inference/cpu/bf16_unit.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
@@ -71,15 +73,19 @@ Ceilings measure_ceilings(ThreadPool& pool, const Buffer& buffer) {
     pool.parallel_for(threads, [&](std::size_t t, int) { flops[t] = work(t); });
     return std::accumulate(flops.begin(), flops.end(), 0.0) / seconds_since(start);
   };
+  const Bf16Unit unit = bf16_unit();
   Ceilings best;
   for (std::size_t i = 0; i < kRepeats; ++i) {
     best.flops = std::max(best.flops, rate([&](std::size_t t) {
                             return HWY_DYNAMIC_DISPATCH(multiply_adds)(kRounds, &results[t]);
                           }));
-    constexpr std::size_t kTileRounds = 1 << 17;
-    if (amx::enabled()) {
+    if (unit == Bf16Unit::kTiles) {
       best.bf16_flops = std::max(
-          best.bf16_flops, rate([](std::size_t) { return amx::multiply_registers(kTileRounds); }));
+          best.bf16_flops, rate([](std::size_t) { return amx::multiply_registers(kRounds / 8); }));
+    } else if (unit == Bf16Unit::kDotProduct) {
+      best.bf16_flops = std::max(best.bf16_flops, rate([&](std::size_t t) {
+                                   return bf16_dot::multiply_registers(kRounds, &results[t]);
+                                 }));
     }
     const auto start = Clock::now();
     pool.parallel_for(threads, [&](std::size_t t, int) {
@@ -89,7 +95,8 @@ Ceilings measure_ceilings(ThreadPool& pool, const Buffer& buffer) {
         std::max(best.read_bytes,
                  static_cast<double>(threads * share * sizeof(float)) / seconds_since(start));
   }
-  if (!amx::enabled()) best.bf16_flops = best.flops;  // such products are float32 multiply-adds
+  // Such products are float32 multiply-adds.
+  if (unit == Bf16Unit::kMultiplyAdd) best.bf16_flops = best.flops;
   return best;
 }
 

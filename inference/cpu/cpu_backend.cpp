@@ -7,7 +7,6 @@
 
 #include "common/thread_pool.h"
 #include "inference/backend/backend.h"
-#include "inference/cpu/amx.h"
 #include "inference/cpu/attention.h"
 #include "inference/cpu/bf16_linear.h"
 #include "inference/cpu/ceilings.h"
@@ -63,8 +62,9 @@ class CpuBackend : public Backend {
   explicit CpuBackend(int threads) : pool_(threads), workspace_(pool_.size()) {}
 
   std::string description() const override {
-    return fmt::format("cpu, {}{}, {} threads", cpu::instruction_set(),
-                       cpu::amx::enabled() ? " and AMX" : "", pool_.size());
+    const std::string_view bf16 = cpu::name_of(cpu::bf16_unit());
+    return fmt::format("cpu, {}{}{}, {} threads", cpu::instruction_set(),
+                       bf16.empty() ? "" : " and ", bf16, pool_.size());
   }
   int threads() const override { return pool_.size(); }
   bool rows_are_independent() const override { return true; }

@@ -4,29 +4,29 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "inference/cpu/amx.h"
+#include "inference/cpu/bf16_unit.h"
 
 namespace turnbench::cpu {
-namespace {
-
-constexpr const char* kAmx = "AMX";  // for products of bf16 only
-
-}  // namespace
-
 std::vector<std::string> simd_levels() {
   std::vector<std::string> out;
-  if (amx::available()) out.emplace_back(kAmx);
+  for (const Bf16Unit unit : bf16_units()) {
+    if (unit != Bf16Unit::kMultiplyAdd) out.emplace_back(name_of(unit));
+  }
   for (std::int64_t target : hwy::SupportedAndGeneratedTargets())
     out.push_back(hwy::TargetName(target));
   return out;
 }
 
 void limit_simd(const std::string& level) {
-  if (level == kAmx && amx::available()) return;
+  for (const Bf16Unit unit : bf16_units()) {
+    if (unit == Bf16Unit::kMultiplyAdd || level != name_of(unit)) continue;
+    use_bf16_unit(unit);
+    return;
+  }
   for (std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     if (level != hwy::TargetName(target)) continue;
     hwy::DisableTargets(target - 1);  // better targets have lower bits
-    amx::enable(false);
+    use_bf16_unit(Bf16Unit::kMultiplyAdd);
     return;
   }
   throw input_error("--simd: found \"{}\", expected one of {}", printable(shorten(level, 40)),

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
 
-#include "inference/cpu/amx.h"
+#include "inference/cpu/bf16_unit.h"
 #include "tests/cpu/emulated_amx.h"
 #include "tests/cpu/simd_levels.h"
 #include "tests/inference/reference.h"
@@ -115,20 +116,30 @@ Problem tiny_values() {
   return out;
 }
 
+/// Restores the unit of products.
 class Bf16Linear : public testing::Test {
  protected:
-  Bf16Linear() : tiles_(cpu::amx::enabled()) {}
-  ~Bf16Linear() override { cpu::amx::enable(tiles_); }
+  Bf16Linear() : unit_(cpu::bf16_unit()) {}
+  ~Bf16Linear() override { cpu::use_bf16_unit(unit_); }
+
+  static bool has(cpu::Bf16Unit unit) { return std::ranges::count(cpu::bf16_units(), unit) > 0; }
+  static bool deviates(cpu::Bf16Unit unit) {
+    return std::ranges::count(cpu::deviating_bf16_units(), unit) > 0;
+  }
 
  private:
-  bool tiles_;
+  cpu::Bf16Unit unit_;
 };
 
+std::vector<Problem> all_problems() {
+  std::vector<Problem> out = {tiny_values()};
+  for (const Bf16Shape& shape : kBf16Shapes) out.push_back(problem(shape));
+  return out;
+}
+
 TEST_F(Bf16Linear, HasTheBitsOfItsDefinitionAtEverySimdLevel) {
-  cpu::amx::enable(false);
-  std::vector<Problem> problems = {tiny_values()};
-  for (const Bf16Shape& shape : kBf16Shapes) problems.push_back(problem(shape));
-  for (const Problem& p : problems) {
+  cpu::use_bf16_unit(cpu::Bf16Unit::kMultiplyAdd);
+  for (const Problem& p : all_problems()) {
     const std::vector<float> want = p.expected();
     test::with_each_simd_level([&](std::int64_t target) {
       // Without fused multiply-add, a product below the least normal number is lost.
@@ -138,17 +149,23 @@ TEST_F(Bf16Linear, HasTheBitsOfItsDefinitionAtEverySimdLevel) {
 }
 
 #if defined(__x86_64__)
+TEST_F(Bf16Linear, HasTheSameBitsWithDotProducts) {
+  if (deviates(cpu::Bf16Unit::kDotProduct))
+    GTEST_SKIP() << "VDPBF16PS of this processor computes other sums; products do not use it";
+  if (!has(cpu::Bf16Unit::kDotProduct)) GTEST_SKIP() << "needs AVX512-BF16";
+  cpu::use_bf16_unit(cpu::Bf16Unit::kDotProduct);
+  for (const Problem& p : all_problems()) p.expect(p.expected(), HWY_AVX3);
+}
+
 TEST_F(Bf16Linear, HasTheSameBitsWithTiles) {
   if (!__builtin_cpu_supports("avx512f")) GTEST_SKIP() << "needs AVX-512";
-  if (cpu::amx::support() == cpu::amx::Support::kDeviates)
+  if (deviates(cpu::Bf16Unit::kTiles))
     GTEST_SKIP() << "the AMX of this processor computes other sums; products do not use it";
   std::optional<test::EmulatedAmx> emulated;
-  if (!cpu::amx::available()) emulated.emplace();
-  cpu::amx::enable(true);
+  if (!has(cpu::Bf16Unit::kTiles)) emulated.emplace();
+  cpu::use_bf16_unit(cpu::Bf16Unit::kTiles);
   const long before = test::emulated_tile_products();
-  std::vector<Problem> problems = {tiny_values()};
-  for (const Bf16Shape& shape : kBf16Shapes) problems.push_back(problem(shape));
-  for (const Problem& p : problems) p.expect(p.expected(), HWY_AVX3);
+  for (const Problem& p : all_problems()) p.expect(p.expected(), HWY_AVX3);
   EXPECT_EQ(test::emulated_tile_products() > before, emulated.has_value());
 }
 #endif
