@@ -22,9 +22,10 @@ const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialo
   const Decoding decoding = plan_.experiment.decoding(planned);
   const PromptRenderer renderer = plan_.experiment.renderer(planned);
   const int turns = static_cast<int>(dialogue.turns.size());
+  const std::vector<int> limits = turn_limits(renderer, decoding, dialogue);
   std::int64_t prompt = 0;
   for (int t = 0; t < turns; ++t) {
-    const RenderedTurn turn = renderer.render(dialogue, t, turn_limit(decoding, dialogue));
+    const RenderedTurn turn = renderer.render(dialogue, t, limits[t]);
     prompt += std::ssize(turn.tokens);
     out.prompts.push_back(prompt);
     out.questions.push_back(tokens_from_question(turn));

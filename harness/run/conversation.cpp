@@ -13,8 +13,24 @@ int answer_limit(const Decoding& decoding, const Turn& turn) {
   return decoding.max_new_tokens > 0 ? decoding.max_new_tokens : turn.max_new_tokens;
 }
 
-int turn_limit(const Decoding& decoding, const Dialogue& dialogue) {
-  return std::max(1, decoding.max_prompt_tokens / static_cast<int>(dialogue.turns.size()));
+std::vector<int> turn_limits(const PromptRenderer& renderer, const Decoding& decoding,
+                             const Dialogue& dialogue) {
+  const auto has_contexts = [](const Turn& turn) { return !turn.contexts.empty(); };
+  const auto turns = std::ssize(dialogue.turns);
+  auto shares = std::ranges::count_if(dialogue.turns, has_contexts);
+  if (shares == 0) shares = turns;
+  const int all = decoding.max_prompt_tokens;
+  std::int64_t left = all;
+  std::vector<int> out(dialogue.turns.size(), all);
+  for (int t = 0; shares < turns && t < turns; ++t) {
+    if (!has_contexts(dialogue.turns[t]))
+      left -= std::ssize(renderer.render(dialogue, t, all).tokens);
+  }
+  for (int t = 0; t < turns; ++t) {
+    if (shares == turns || has_contexts(dialogue.turns[t]))
+      out[t] = static_cast<int>(std::max<std::int64_t>(1, left / shares));
+  }
+  return out;
 }
 
 std::uint64_t policy_seed(const Decoding& decoding, const Dialogue& dialogue) {
@@ -25,21 +41,22 @@ namespace {
 
 std::vector<RenderedTurn> render_all(const PromptRenderer& renderer, const Decoding& decoding,
                                      const Dialogue& dialogue) {
-  const int turns = static_cast<int>(dialogue.turns.size()), limit = turn_limit(decoding, dialogue);
+  const int turns = static_cast<int>(dialogue.turns.size());
+  const std::vector<int> limits = turn_limits(renderer, decoding, dialogue);
   // Without contexts, turns cannot be truncated: only the whole dialogue has a limit.
   const bool has_contexts = std::any_of(dialogue.turns.begin(), dialogue.turns.end(),
                                         [](const Turn& t) { return !t.contexts.empty(); });
   std::vector<RenderedTurn> out;
   std::size_t tokens = 0;
   for (int t = 0; t < turns; ++t) {
-    const RenderedTurn& turn = out.emplace_back(renderer.render(dialogue, t, limit));
+    const RenderedTurn& turn = out.emplace_back(renderer.render(dialogue, t, limits[t]));
     tokens += turn.tokens.size();
     const bool whole_fits = tokens <= static_cast<std::size_t>(decoding.max_prompt_tokens);
     if (turn.excess_tokens > 0 && (has_contexts || !whole_fits)) {
       throw input_error(
           "found {} tokens of instruction, question and markup in turn {} of {}, expected at most "
           "{}: max_prompt_tokens of {} for {} turns",
-          limit + turn.excess_tokens, t + 1, printable(dialogue.id), limit,
+          limits[t] + turn.excess_tokens, t + 1, printable(dialogue.id), limits[t],
           decoding.max_prompt_tokens, turns);
     }
   }

@@ -36,9 +36,11 @@ struct Decoding {
 /// The maximum number of tokens of a turn's answer; the same in every cell.
 int answer_limit(const Decoding& decoding, const Turn& turn);
 
-/// The maximum number of tokens of each turn of a dialogue: an equal share of `max_prompt_tokens`,
-/// at least 1.
-int turn_limit(const Decoding& decoding, const Dialogue& dialogue);
+/// The maximum number of tokens of each turn of a dialogue: [turns].  Turns without contexts, which
+/// cannot be cut, may use all of `max_prompt_tokens`; what they leave is divided equally among the
+/// turns with contexts, at least 1 for each.  If no turn has contexts, each has an equal share.
+std::vector<int> turn_limits(const PromptRenderer& renderer, const Decoding& decoding,
+                             const Dialogue& dialogue);
 
 /// The seed of the methods' random choices; the same in every cell.
 std::uint64_t policy_seed(const Decoding& decoding, const Dialogue& dialogue);

@@ -153,6 +153,26 @@ TEST(PromptLimit, DialogueThatCannotBeCutFailsAlone) {
   }
 }
 
+TEST(PromptLimit, TurnsWithContextsShareWhatTheOthersLeave) {
+  const SmallWorld world;
+  std::vector<Dialogue> dialogues =
+      make_tiny_dialogues(TinyTask::kFact, {.turns = 3, .length = 300, .count = 1, .seed = 3});
+  for (std::size_t t = 1; t < 3; ++t) dialogues[0].turns[t].contexts.clear();
+  Cells cells;
+  cells.add("full");
+  constexpr int kLimit = 240;
+  const UnitResult result =
+      world.run({{&dialogues[0], cells.cells}}, {.max_prompt_tokens = kLimit, .max_new_tokens = 1});
+  ASSERT_EQ(result.records.size(), 3u);
+  const Record& first = result.records[0];
+  EXPECT_GT(first.truncated_tokens, 0);
+  EXPECT_GT(first.prompt_tokens, kLimit / 2);
+  const Record& last = result.records[2];
+  EXPECT_EQ(last.status, Record::Status::kOk) << last.error;
+  EXPECT_EQ(last.truncated_tokens, 0);
+  EXPECT_NEAR(last.prompt_tokens, kLimit, 5) << "with two answers of a token and their markup";
+}
+
 // Fewer tokens than turns are not the same as no limit.
 TEST(PromptLimit, FewerTokensThanTurnsIsAnError) {
   const SmallWorld world;
