@@ -19,6 +19,7 @@
   X(keyformer)               \
   X(keydiff)                 \
   X(lagkv)                   \
+  X(criticalkv)              \
   X(oracle)                  \
   X(sparq)                   \
   X(infllm)                  \

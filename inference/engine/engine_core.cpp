@@ -94,6 +94,7 @@ void EngineCore::add_tools(LayerView& view, MatrixView<const float> queries) {
   view.sliding_window = model.config().sliding_window[view.layer];
   view.background = &background;
   view.scratch = &stage_of(view.layer).selection_scratch;
+  view.attention_out = model.layer(view.layer).attention_out.get();
 }
 
 }  // namespace turnbench

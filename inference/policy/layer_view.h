@@ -67,6 +67,8 @@ struct LayerView {
   /// `end_selection` (JointSelection) or `after_prefill` returns.
   Arena* scratch = nullptr;
   IndexPath index_path = {};
+  /// The output projection of the layer's attention: [hidden, heads * head_dim].
+  const WeightMatrix* attention_out = nullptr;
 
   /// The number of query heads that read one set.
   int heads_per_set() const { return shape.heads / static_cast<int>(sets.size()); }

@@ -1,8 +1,10 @@
 #include "methods/parts/budgeted_eviction.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
+#include "methods/parts/output_norms.h"
 #include "methods/parts/token_blocks.h"
 
 namespace turnbench {
@@ -41,6 +43,23 @@ KeepSets BudgetedEviction::after_prefill(const LayerView& view) {
   return chosen_;
 }
 
+/// The slots with the best scores: [budget], ascending.  scores: [candidates].
+std::vector<std::int32_t> BudgetedEviction::best_of(const LayerView& view, const KeptSet& set,
+                                                    const std::vector<float>& scores,
+                                                    int budget) const {
+  if (s_.chunk > 1) return in_chunks(scores, s_.chunk, budget);
+  if (!s_.two_stages) return top_k(scores, budget);
+  const int window = s_.window.window;
+  const int first = static_cast<int>((budget + window) * s_.two_stages->first_share) - window;
+  const auto epsilon = static_cast<float>(s_.two_stages->epsilon * s_.scorer->summed_rows(view));
+  std::vector<float> weighted = output_norms(view, set);
+  weighted.resize(scores.size());
+  for (std::size_t i = 0; i < scores.size(); ++i) weighted[i] *= scores[i] + epsilon;
+  for (const std::int32_t slot : top_k(scores, std::max(0, first)))
+    weighted[slot] = std::numeric_limits<float>::infinity();
+  return top_k(weighted, budget);
+}
+
 /// Scores of each set -> budget of each set -> best tokens or chunks of each set, and the window.
 KeepSets BudgetedEviction::choose(const LayerView& view) const {
   const WindowSettings& w = s_.window;
@@ -65,9 +84,8 @@ KeepSets BudgetedEviction::choose(const LayerView& view) const {
                                     s_.adaptive->floor_alpha, s_.adaptive->exact);
     }
     for (std::size_t h = 0; h < sets.size(); ++h) {
-      const std::vector<std::int32_t> chosen =  // [budgets[h]]
-          s_.chunk > 1 ? in_chunks(scores[h], s_.chunk, budgets[h]) : top_k(scores[h], budgets[h]);
-      out.slots.push_back(with_tail(chosen, candidates[h], sets[h].tokens));
+      out.slots.push_back(
+          with_tail(best_of(view, sets[h], scores[h], budgets[h]), candidates[h], sets[h].tokens));
     }
   }
   return s_.one_choice ? in_every_set(view, out.slots[0]) : out;

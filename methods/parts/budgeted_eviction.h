@@ -22,6 +22,12 @@ class BudgetedEviction : public EvictionPolicy {
     bool normalize = false;
     int skipped_layers = 0;  ///< first layers, whose sets have equal budgets
   };
+  /// How a set chooses in two stages (Feng et al., CriticalKV, 2025, Algorithm 1): the first by
+  /// scores, the second by (score + epsilon) * output norm (output_norms.h).
+  struct TwoStages {
+    double first_share = 0.5;  ///< of the set's budget, the window included
+    double epsilon = 1e-4;     ///< in units of a mean attention probability
+  };
   struct Settings {
     WindowSettings window;  ///< also the budgets of the layers and the kept sets
     std::shared_ptr<const EvictionScorer> scorer;
@@ -29,6 +35,7 @@ class BudgetedEviction : public EvictionPolicy {
     /// All heads of a layer share one choice.  All sets must hold the same tokens.
     bool one_choice = false;
     int chunk = 1;  ///< tokens that are kept or evicted together
+    std::optional<TwoStages> two_stages = {};
     int reuse = 1;  ///< consecutive layers that share the first one's choice
   };
   explicit BudgetedEviction(Settings settings) : s_(std::move(settings)) {}
@@ -43,6 +50,8 @@ class BudgetedEviction : public EvictionPolicy {
 
  private:
   KeepSets choose(const LayerView& view) const;
+  std::vector<std::int32_t> best_of(const LayerView& view, const KeptSet& set,
+                                    const std::vector<float>& scores, int budget) const;
 
   Settings s_;
   KeepSets chosen_;  ///< of the last layer that chose

@@ -6,6 +6,11 @@ std::vector<ColumnRule> AttentionScorer::columns() const {
   return s_.window > 0 ? std::vector<ColumnRule>() : std::vector{s_.all_rows};
 }
 
+int AttentionScorer::summed_rows(const LayerView& view) const {
+  return s_.window > 0 ? view.stats.window_rows(s_.window)
+                       : view.stats.column_mass(s_.all_rows).rows;
+}
+
 std::vector<float> AttentionScorer::scores(const LayerView& view, const KeptSet& set,
                                            int candidates) const {
   const HeadScores& attention =  // [query heads, n]: softmax(q k / sqrt(d)), summed over rows

@@ -19,6 +19,8 @@ class EvictionScorer {
   /// The statistics that `scores` uses, as in EvictionPolicy.
   virtual int window() const { return 0; }
   virtual std::vector<ColumnRule> columns() const { return {}; }
+  /// The number of rows over which `scores` sums: the scores divided by it are means.
+  virtual int summed_rows(const LayerView&) const { return 1; }
   /// The scores of the first `candidates` tokens of a set at the end of a prompt: [candidates].
   virtual std::vector<float> scores(const LayerView& view, const KeptSet& set,
                                     int candidates) const = 0;
@@ -39,6 +41,7 @@ class AttentionScorer : public EvictionScorer {
 
   int window() const override { return s_.window; }
   std::vector<ColumnRule> columns() const override;
+  int summed_rows(const LayerView& view) const override;
   std::vector<float> scores(const LayerView& view, const KeptSet& set,
                             int candidates) const override;
 

@@ -11,8 +11,9 @@ import json
 import pathlib
 
 import torch
-from kvpress import (AdaKVPress, ChunkKVPress, KeyDiffPress, LagKVPress, ObservedAttentionPress,
-                     PyramidKVPress, SnapKVPress, StreamingLLMPress, TOVAPress)
+from kvpress import (AdaKVPress, ChunkKVPress, CriticalAdaKVPress, CriticalKVPress, KeyDiffPress,
+                     LagKVPress, ObservedAttentionPress, PyramidKVPress, SnapKVPress,
+                     StreamingLLMPress, TOVAPress)
 from kvpress.utils import compute_n_kept
 from transformers import DynamicCache, LlamaForCausalLM
 
@@ -61,6 +62,10 @@ def main():
             (f"snapkv:budget={b},window=16,kernel=5,pool=avg", SnapKVPress(ratio, **snap), "sdpa"),
             (f"adakv:budget={b},window=16,kernel=5,pool=avg,floor_alpha=0",
              AdaKVPress(SnapKVPress(ratio, **snap), alpha_safeguard=0.0), "sdpa"),
+            (f"criticalkv:budget={b},window=16,kernel=5,pool=avg",
+             CriticalKVPress(SnapKVPress(ratio, **snap)), "sdpa"),
+            (f"criticalkv:budget={b},window=16,kernel=5,pool=avg,floor_alpha=0",
+             CriticalAdaKVPress(SnapKVPress(ratio, **snap), alpha_safeguard=0.0), "sdpa"),
             (f"streamingllm:budget={b},sinks=4", StreamingLLMPress(ratio, n_sink=4), "sdpa"),
             (f"tova:budget={b},protect_last=true", TOVAPress(ratio), "sdpa"),
             (f"keydiff:budget={b}", KeyDiffPress(ratio), "sdpa"),

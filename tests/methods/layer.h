@@ -22,6 +22,8 @@ namespace turnbench::test {
 
 class Layer {
  public:
+  static constexpr int kHidden = 24;  ///< width of the layer's output
+
   /// `n` cached tokens; the last `rows` are the rows of this pass.
   Layer(int kv_heads, int group, int head_dim, int n, int rows, std::uint64_t seed,
         int tail_rows = 256)
@@ -47,6 +49,10 @@ class Layer {
                          values.back().data() + j * head_dim, nullptr, j);
       sets.push_back(set);
     }
+    output_weights = draw(static_cast<std::size_t>(kHidden * width), seed + 200);
+    attention_out = backend->make_matrix(kHidden, width, DType::kF32, Math::kF32);
+    attention_out->set_rows(0, std::as_bytes(std::span(output_weights)).data(), DType::kF32,
+                            kHidden);
     for (int i = 0; i < n; ++i) positions.push_back(i);
     const int first = n - rows;
     for (int i = first; i < n; ++i)
@@ -88,6 +94,7 @@ class Layer {
     out.memo = &memo;
     out.background = &background;
     out.scratch = &scratch;
+    out.attention_out = attention_out.get();
     return out;
   }
 
@@ -118,7 +125,9 @@ class Layer {
   int n, rows;
   QueryTail tail;
   std::vector<std::vector<float>> keys, values;
-  std::vector<float> queries;  ///< [n, heads * head_dim]
+  std::vector<float> queries;         ///< [n, heads * head_dim]
+  std::vector<float> output_weights;  ///< of the output projection: [kHidden, heads * head_dim]
+  std::unique_ptr<WeightMatrix> attention_out;
   std::vector<KvHeadCache> sets;
   std::vector<std::int32_t> positions;
   std::unique_ptr<AttentionStats> stats;

@@ -1,0 +1,78 @@
+#include "methods/parts/output_norms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "methods/parts/scores.h"
+
+namespace turnbench {
+namespace {
+
+constexpr int kTokensAtOnce = 256;
+
+/// The parts of the output projection that read the query heads of a set: [heads] matrices [hidden,
+/// head_dim].
+std::vector<std::unique_ptr<WeightMatrix>> projections_of(const LayerView& view,
+                                                          const KeptSet& set) {
+  const WeightMatrix& all = *view.attention_out;
+  const auto width = static_cast<std::size_t>(view.shape.head_dim);
+  std::vector<std::unique_ptr<WeightMatrix>> out;
+  for (int h = 0; h < set.heads; ++h) {
+    out.push_back(
+        view.backend->make_matrix(all.out(), view.shape.head_dim, DType::kF32, Math::kF32));
+  }
+  std::vector<float> row(static_cast<std::size_t>(all.in()));
+  for (std::int64_t o = 0; o < all.out(); ++o) {
+    all.read_row(o, row.data());
+    for (int h = 0; h < set.heads; ++h) {
+      const std::span part = std::span(row).subspan((set.first_head + h) * width, width);
+      out[h]->set_rows(o, std::as_bytes(part).data(), DType::kF32, 1);
+    }
+  }
+  return out;
+}
+
+std::vector<float> compute_norms(const LayerView& view, const KeptSet& set) {
+  const auto projections = projections_of(view, set);
+  std::vector<int> all_rows(kTokensAtOnce);
+  std::iota(all_rows.begin(), all_rows.end(), 0);
+  std::vector<double> sums(static_cast<std::size_t>(set.tokens), 0);
+  for (int first = 0; first < set.tokens; first += kTokensAtOnce) {
+    const int rows = std::min(kTokensAtOnce, set.tokens - first);
+    const Arena::Frame frame(*view.scratch);
+    const MatrixView<float> values = view.scratch->matrix(rows, view.shape.head_dim),
+                            outputs = view.scratch->matrix(rows, view.attention_out->out());
+    const KvHeadCache* read = nullptr;  // whose values are in `values`
+    for (int h = 0; h < set.heads; ++h) {
+      const KvHeadCache& cache = cache_of_head(view, set.first_head + h);
+      if (&cache != read) {
+        const ReadRowsJob job{&cache, first, KvRow::kValue, values};
+        view.backend->read_rows({&job, 1});
+        read = &cache;
+      }
+      view.backend->linear(values, *projections[h], nullptr, outputs);
+      const std::vector<float> on_host =
+          view.backend->rows_on_host(outputs, std::span(all_rows).first(rows));
+      for (std::size_t i = 0; i < on_host.size(); ++i)
+        sums[first + i / outputs.columns] += std::fabs(on_host[i]);
+    }
+  }
+  std::vector<float> out;
+  for (const double sum : sums) out.push_back(static_cast<float>(sum / set.heads));
+  return out;
+}
+
+}  // namespace
+
+std::vector<float> output_norms(const LayerView& view, const KeptSet& set) {
+  if (view.memo == nullptr) return compute_norms(view, set);
+  const std::string key = fmt::format("output norms {} {}", set.first_head, set.heads);
+  return *view.memo->get<std::vector<float>>(
+      key, [&] { return std::make_shared<std::vector<float>>(compute_norms(view, set)); });
+}
+
+}  // namespace turnbench
