@@ -212,6 +212,20 @@ std::vector<Metric> other_metrics() {
       metric("exact_match", "equality of the LongBench-normalised texts", scorers::exact_match),
       metric("gsm8k", "the answer's last number equals the reference's (PQCache evaluation_gsm8k)",
              scorers::gsm8k),
+      metric("locomo_adversarial",
+             "the answer states that the information is missing, or names this option (LoCoMo, "
+             "category 5)",
+             scorers::locomo_adversarial),
+      metric("locomo_f1", "F1 over stems after normalisation (LoCoMo f1_score, categories 2 to 4)",
+             scorers::locomo_f1),
+      metric("locomo_multi_hop",
+             "mean over the reference's parts of the best locomo_f1 of a part (LoCoMo f1, category "
+             "1)",
+             scorers::locomo_multi_hop),
+      metric("longbench_v2",
+             "the letter after \"The correct answer is\" is the reference (LongBench v2 "
+             "extract_answer)",
+             scorers::longbench_v2),
       metric("longbench_write_length",
              "closeness of the answer's length to the requested length (LongBench-Write S_l)",
              scorers::longbench_write_length),

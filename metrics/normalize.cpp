@@ -23,8 +23,8 @@ std::u32string lowered(std::string_view text) {
   return python::lower(to_code_points(text));
 }
 
-/// Removes punctuation and articles, and reduces white space to single spaces.
-std::string bare_words(std::u32string_view text) {
+/// Removes punctuation, articles and the word `other`, and reduces white space to single spaces.
+std::string bare_words(std::u32string_view text, std::u32string_view other = U"") {
   std::u32string kept;
   for (char32_t c : text) {
     if (!is_ascii_punctuation(c)) kept += c;
@@ -36,7 +36,7 @@ std::string bare_words(std::u32string_view text) {
     while (end < kept.size() && python::is_word(kept[end])) ++end;
     const std::u32string_view word = std::u32string_view(kept).substr(i, end - i);
     if (word == U"a" || word == U"an" || word == U"the" ||
-        (word.empty() && python::is_space(kept[i]))) {
+        (word.empty() ? python::is_space(kept[i]) : word == other)) {
       space = true;
       i = std::max(end, i + 1);
       continue;
@@ -58,6 +58,10 @@ std::string normalize_english(std::string_view text) {
 
 std::string normalize_english_cased(std::string_view text) {
   return bare_words(to_code_points(text));
+}
+
+std::string normalize_locomo(std::string_view text) {
+  return bare_words(lowered(text), U"and");
 }
 
 std::string normalize_chinese(std::string_view text) {

@@ -8,25 +8,6 @@
 namespace turnbench::scorers {
 namespace {
 
-double f1(std::span<const std::string_view> prediction,
-          std::span<const std::string_view> reference) {
-  WordIds ids;
-  const std::vector<std::uint32_t> predicted = ids.ids(prediction);
-  const std::vector<std::uint32_t> expected = ids.ids(reference);
-  std::vector<std::size_t> left(ids.size());
-  for (std::uint32_t id : expected) ++left[id];
-  std::size_t common = 0;
-  for (std::uint32_t id : predicted) {
-    if (left[id] == 0) continue;
-    --left[id];
-    ++common;
-  }
-  if (common == 0) return 0;
-  const double precision = static_cast<double>(common) / static_cast<double>(predicted.size());
-  const double recall = static_cast<double>(common) / static_cast<double>(expected.size());
-  return 2 * precision * recall / (precision + recall);
-}
-
 std::vector<std::string_view> characters(std::string_view text) {
   std::vector<std::string_view> out;
   while (!text.empty()) {
@@ -50,21 +31,21 @@ std::vector<std::string> normalized_tokens(std::string_view text, const Segmente
 double qa_f1(std::string_view prediction, std::string_view reference) {
   const std::string predicted = normalize_english(prediction);
   const std::string expected = normalize_english(reference);
-  return f1(python::split_words(predicted), python::split_words(expected));
+  return token_f1(python::split_words(predicted), python::split_words(expected));
 }
 
 double qa_f1_zh(std::string_view prediction, std::string_view reference,
                 const Segmenter& segmenter) {
   const std::vector<std::string> predicted = normalized_tokens(prediction, segmenter);
   const std::vector<std::string> expected = normalized_tokens(reference, segmenter);
-  return f1(std::vector<std::string_view>(predicted.begin(), predicted.end()),
-            std::vector<std::string_view>(expected.begin(), expected.end()));
+  return token_f1(std::vector<std::string_view>(predicted.begin(), predicted.end()),
+                  std::vector<std::string_view>(expected.begin(), expected.end()));
 }
 
 double character_f1(std::string_view prediction, std::string_view reference) {
   const std::string predicted = normalize_chinese(prediction);
   const std::string expected = normalize_chinese(reference);
-  return f1(characters(predicted), characters(expected));
+  return token_f1(characters(predicted), characters(expected));
 }
 
 }  // namespace turnbench::scorers

@@ -143,6 +143,26 @@ double leval_stated(std::string_view prediction, std::string_view reference);
 /// words, three more than the reference has.  Commas and quotes are removed from both.
 double leval_code(std::string_view prediction, std::string_view reference);
 
+// locomo.cpp: LoCoMo `task_eval/evaluation.py`; REALTALK `eval_memory/qa_tool.py` is the same.
+
+/// F1 over the stems (see `porter_stem`) of the words of the normalized texts: temporal,
+/// open-domain and single-hop questions.
+double locomo_f1(std::string_view prediction, std::string_view reference);
+/// Multi-hop questions: mean over the comma-separated parts of the reference of the maximum
+/// `locomo_f1` over those of the prediction.  At most 2^22 pairs of parts.
+double locomo_multi_hop(std::string_view prediction, std::string_view reference);
+/// Adversarial questions: 1 if the prediction contains "no information available" or "not
+/// mentioned", regardless of case.  References after the first are the right options, "(a)" or
+/// "(b)"; with them, an answer of one or three characters counts as option a if it is "a" or "(a)",
+/// and otherwise as option b (`get_cat_5_answer` of `task_eval/gpt_utils.py`).
+double locomo_adversarial(std::string_view prediction, Texts references);
+
+// longbench_v2.cpp
+
+/// 1 if the letter after "The correct answer is" is the reference (LongBench v2 `pred.py`): the
+/// first one in parentheses, or, if there is none, the first one without.  Asterisks are ignored.
+double longbench_v2(std::string_view prediction, std::string_view reference);
+
 // gsm8k.cpp
 
 /// 1 if the last number before "\nQuestion: " in the prediction equals the last number of the

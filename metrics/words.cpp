@@ -23,4 +23,23 @@ void check_comparison_size(std::size_t prediction, std::size_t reference, std::s
   }
 }
 
+double token_f1(std::span<const std::string_view> prediction,
+                std::span<const std::string_view> reference) {
+  WordIds ids;
+  const std::vector<std::uint32_t> predicted = ids.ids(prediction);
+  const std::vector<std::uint32_t> expected = ids.ids(reference);
+  std::vector<std::size_t> left(ids.size());
+  for (std::uint32_t id : expected) ++left[id];
+  std::size_t common = 0;
+  for (std::uint32_t id : predicted) {
+    if (left[id] == 0) continue;
+    --left[id];
+    ++common;
+  }
+  if (common == 0) return 0;
+  const double precision = static_cast<double>(common) / static_cast<double>(predicted.size());
+  const double recall = static_cast<double>(common) / static_cast<double>(expected.size());
+  return 2 * precision * recall / (precision + recall);
+}
+
 }  // namespace turnbench

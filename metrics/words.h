@@ -34,6 +34,10 @@ struct WordSequences {
   }
 };
 
+/// F1 over two multisets of tokens, 2pr / (p + r); 0 if they have no token in common.
+double token_f1(std::span<const std::string_view> prediction,
+                std::span<const std::string_view> reference);
+
 /// @throws Error (input) if a comparison quadratic in the lengths (in `unit`s) of the texts would
 /// need more than `limit` cells.
 void check_comparison_size(std::size_t prediction, std::size_t reference, std::string_view unit,

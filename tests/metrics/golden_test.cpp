@@ -69,8 +69,15 @@ constexpr Column kColumns[] = {
     {"scbench_vt", "scbench_vt", "names"},
 };
 
+/// Metrics that tests/datasets/official_scores_test.cpp compares with official evaluations.
+constexpr std::string_view kComparedWithDatasets[] = {"locomo_adversarial", "locomo_f1",
+                                                      "locomo_multi_hop", "longbench_v2"};
+
 TEST(Golden, EveryMetricIsCompared) {
   for (const Metric& metric : all_metrics()) {
+    if (std::find(std::begin(kComparedWithDatasets), std::end(kComparedWithDatasets),
+                  metric.name) != std::end(kComparedWithDatasets))
+      continue;
     EXPECT_TRUE(std::any_of(std::begin(kColumns), std::end(kColumns), [&](const Column& column) {
       return column.metric == metric.name;
     })) << metric.name;

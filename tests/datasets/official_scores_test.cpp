@@ -1,0 +1,53 @@
+// Scores of synthetic predictions that the official evaluations gave; see
+// tests/golden/make_official_golden.py.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/file.h"
+#include "common/json.h"
+#include "common/python_text.h"
+#include "datasets/ruler.h"
+#include "metrics/metric.h"
+
+namespace turnbench {
+namespace {
+
+const std::string kOfficial = TURNBENCH_SOURCE_DIR "/tests/data/official/";
+
+Json golden(const std::string& name) {
+  const std::string path = kOfficial + name;
+  return parse_json(read_file(path), path);
+}
+
+double score(const std::string& metric, const std::string& prediction,
+             const std::vector<std::string>& references) {
+  return find_metric(metric, "test").score({prediction, references, {}});
+}
+
+/// 100 x the mean, rounded as in the official evaluation.
+double percent(double sum, std::size_t count, int digits) {
+  return python::round_decimal(sum / static_cast<double>(count) * 100, digits);
+}
+
+TEST(OfficialScores, RulerOfAllThirteenTasks) {
+  const Json tasks = golden("ruler.json").at("tasks");
+  ASSERT_EQ(ruler_tasks().size(), 13u);
+  ASSERT_EQ(tasks.size(), 13u);
+  for (const RulerTask& task : ruler_tasks()) {
+    const Json& made = tasks.at(std::string(task.name));
+    double sum = 0;
+    for (const Json& one : made.at("cases")) {
+      const auto outputs = one.at("outputs").get<std::vector<std::string>>();
+      const double found = score(std::string(task.metric), one.at("prediction"), outputs);
+      EXPECT_EQ(percent(found, 1, 2), one.at("score").get<double>()) << task.name << one;
+      sum += found;
+    }
+    EXPECT_EQ(percent(sum, made.at("cases").size(), 2), made.at("score").get<double>())
+        << task.name;
+  }
+}
+
+}  // namespace
+}  // namespace turnbench
