@@ -285,7 +285,8 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
       ->excludes(manifest);
   command
       ->add_flag("--official-prompts", o->build.official_prompts,
-                 "LongBench's own prompts, from config/dataset2prompt.json next to the records")
+                 "LongBench's own prompts, from config/dataset2prompt.json (LongBench v2: "
+                 "prompts/0shot.txt) next to the records")
       ->excludes(manifest);
   CLI::Option* stats = command->add_flag(
       "--stats", o->stats,

@@ -23,7 +23,7 @@ struct BuildOptions {
   std::optional<double> depth = std::nullopt;
   /// Renames the fields of a custom file: our name -> its name in the file (see custom.h).
   std::map<std::string, std::string> fields = {};
-  bool official_prompts = false;  ///< LongBench's prompts, from dataset2prompt.json
+  bool official_prompts = false;  ///< LongBench's, from dataset2prompt.json or 0shot.txt
   /// False: each record is in at most one dialogue, and there may be fewer dialogues.
   bool reuse_records = true;
   std::size_t max_irrelevant_paragraphs = 3;  ///< per turn of mt-TASK

@@ -420,8 +420,10 @@ std::vector<Dialogue> load_dialogues(std::string_view name, const fs::path& sour
     throw input_error("{}: found names of fields, expected none: its files have their own", name);
   }
   if (!dataset.has_official_prompts && options.official_prompts) {
-    throw input_error("{}: found official prompts, expected none: only LongBench's tasks have them",
-                      name);
+    throw input_error(
+        "{}: found official prompts, expected none: only LongBench's single-turn tasks "
+        "and LongBench v2 have them",
+        name);
   }
   return dataset.load(source, options);
 }

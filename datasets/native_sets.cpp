@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "datasets/leval.h"
+#include "datasets/longbench_v2.h"
 #include "datasets/longbench_write.h"
 #include "datasets/mt_bench.h"
 #include "datasets/qmsum.h"
@@ -43,6 +44,21 @@ void add_longbench_write(std::vector<Dataset>& out, const std::string& name,
                      [](const fs::path& path, const std::string& set, const BuildOptions& o) {
                        return read_longbench_write(path, set, o.limit);
                      }));
+}
+
+void add_longbench_v2(std::vector<Dataset>& out, const LongBenchV2Set& set) {
+  Dataset dataset = {.name = fmt::format("longbench-v2{}", set.suffix),
+                     .description = fmt::format("{} (LongBench v2)", set.description),
+                     .task = "qa",
+                     .metric = "longbench_v2",
+                     .collection = "longbench_v2",
+                     .files = {"data.json"}};
+  dataset.has_official_prompts = true;
+  out.push_back(native_dataset(
+      dataset, [&set](const fs::path& file, const std::string& name, const BuildOptions& o) {
+        return read_longbench_v2(file, set, name, o.limit,
+                                 o.official_prompts ? load_longbench_v2_prompt(file) : "");
+      }));
 }
 
 void add_qmsum(std::vector<Dataset>& out, const std::string& name, MeetingQueries queries,
@@ -105,17 +121,11 @@ void add_scbench(std::vector<Dataset>& out, const SCBenchTask& task) {
 }  // namespace
 
 Dataset native_dataset(Dataset dataset, const ReadFile& read) {
-  dataset.needs_source = dataset.takes_source = true;
-  dataset.turns = 0;
-  dataset.load = [read, name = dataset.name, files = dataset.files](const fs::path& source,
-                                                                    const BuildOptions& options) {
-    if (options.turns != 0) {
-      throw input_error("{}: found {} turns, expected none: its records have their own", name,
-                        options.turns);
-    }
-    return read(find_source_file(source, files), name, options);
-  };
-  return dataset;
+  return source_dataset(
+      dataset, [read, files = dataset.files](const fs::path& source, const std::string& name,
+                                             const BuildOptions& options) {
+        return read(find_source_file(source, files), name, options);
+      });
 }
 
 void add_question_datasets(std::vector<Dataset>& out) {
@@ -123,6 +133,7 @@ void add_question_datasets(std::vector<Dataset>& out) {
                       "texts of a requested length, up to 20,000 words");
   add_longbench_write(out, "longbench-write-en", "longbench_write_en.jsonl",
                       "texts of a requested length, English only");
+  for (const LongBenchV2Set& set : longbench_v2_sets()) add_longbench_v2(out, set);
   add_qmsum(out, "general", MeetingQueries::kGeneral, "ALL", "summaries of meetings");
   add_qmsum(out, "specific", MeetingQueries::kSpecific, "ALL", "queries on parts of meetings");
   for (const char* domain : {"Academic", "Committee", "Product"}) {

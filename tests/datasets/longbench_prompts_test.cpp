@@ -67,7 +67,8 @@ TEST(LongBenchPrompts, EqualTheFiles) {
   EXPECT_EQ(message_of(load), "trec: found the prompt \"{input}\", expected one with {context}");
   EXPECT_EQ(
       message_of([&] { load_dialogues("mt-trec", directory.path(), {.official_prompts = true}); }),
-      "mt-trec: found official prompts, expected none: only LongBench's tasks have them");
+      "mt-trec: found official prompts, expected none: only LongBench's single-turn tasks and "
+      "LongBench v2 have them");
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // Scores of synthetic predictions that the official evaluations gave; see
 // tests/golden/make_official_golden.py.
 
-#include <gtest/gtest.h>
+#include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
@@ -10,6 +11,7 @@
 #include "common/python_text.h"
 #include "datasets/ruler.h"
 #include "metrics/metric.h"
+#include "native_checks.h"
 
 namespace turnbench {
 namespace {
@@ -46,6 +48,29 @@ TEST(OfficialScores, RulerOfAllThirteenTasks) {
     }
     EXPECT_EQ(percent(sum, made.at("cases").size(), 2), made.at("score").get<double>())
         << task.name;
+  }
+}
+
+TEST(OfficialScores, LongBenchV2ByDifficultyAndLength) {
+  const Json all = golden("longbench_v2.json");
+  std::map<std::string, Json> cases;
+  for (const Json& one : all.at("cases")) cases[one.at("id")] = one;
+  for (const auto& [set, accuracy] : all.at("accuracy").items()) {
+    const std::string name = set == "overall" ? "longbench-v2" : "longbench-v2-" + set;
+    const auto dialogues = test::load_checked(name, kOfficial + "longbench_v2_records.json");
+    ASSERT_FALSE(dialogues.empty());
+    EXPECT_EQ(dialogues.size() == cases.size(), set == "overall");
+    double sum = 0;
+    for (const Dialogue& d : dialogues) {
+      const Json& one = cases.at(d.id);
+      const std::string prediction = one.at("prediction");
+      const double found = score(d.metric, prediction, d.turns.at(0).references);
+      EXPECT_EQ(found == 1, one.at("right").get<bool>()) << prediction;
+      const std::string letter = one.at("letter");
+      EXPECT_EQ(score(d.metric, prediction, {letter}), 1) << prediction << ": not " << letter;
+      sum += found;
+    }
+    EXPECT_EQ(percent(sum, dialogues.size(), 1), accuracy.get<double>()) << name;
   }
 }
 
