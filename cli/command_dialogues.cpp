@@ -288,6 +288,10 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
                  "LongBench's own prompts, from config/dataset2prompt.json (LongBench v2: "
                  "prompts/0shot.txt) next to the records")
       ->excludes(manifest);
+  command
+      ->add_option("--leave-out", o->build.leave_out,
+                   "file of ids of questions to leave out, one per line (LoCoMo)")
+      ->excludes(manifest);
   CLI::Option* stats = command->add_flag(
       "--stats", o->stats,
       "print turns, mean tokens and metric next to the published ones, instead of the dialogues");

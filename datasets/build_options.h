@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,7 +24,8 @@ struct BuildOptions {
   std::optional<double> depth = std::nullopt;
   /// Renames the fields of a custom file: our name -> its name in the file (see custom.h).
   std::map<std::string, std::string> fields = {};
-  bool official_prompts = false;  ///< LongBench's, from dataset2prompt.json or 0shot.txt
+  bool official_prompts = false;         ///< LongBench's, from dataset2prompt.json or 0shot.txt
+  std::filesystem::path leave_out = {};  ///< file with ids of questions, one per line
   /// False: each record is in at most one dialogue, and there may be fewer dialogues.
   bool reuse_records = true;
   std::size_t max_irrelevant_paragraphs = 3;  ///< per turn of mt-TASK

@@ -425,6 +425,10 @@ std::vector<Dialogue> load_dialogues(std::string_view name, const fs::path& sour
         "and LongBench v2 have them",
         name);
   }
+  if (!dataset.has_question_ids && !options.leave_out.empty()) {
+    throw input_error("{}: found questions to leave out, expected none: its questions have no ids",
+                      name);
+  }
   return dataset.load(source, options);
 }
 

@@ -29,6 +29,7 @@ struct Dataset {
   bool has_depth = false;             ///< the depth of the needle can be set
   bool has_fields = false;            ///< the fields of its files can have other names
   bool has_official_prompts = false;  ///< its files may come with official prompts
+  bool has_question_ids = false;      ///< questions can be left out by their ids
   std::function<std::vector<Dialogue>(const std::filesystem::path& source, const BuildOptions&)>
       load = nullptr;
 };
@@ -47,7 +48,7 @@ const Dataset& find_dataset(std::string_view name, const std::string& where);
 /// The dialogues of a dataset, with the questions at the end.  `source` is a file or a directory,
 /// or empty for datasets that need none.
 /// @throws Error (input) for options that the dataset does not have (a source, a length, a depth,
-/// names of fields, official prompts, several turns).
+/// names of fields, official prompts, questions to leave out, several turns).
 std::vector<Dialogue> load_dialogues(std::string_view name, const std::filesystem::path& source,
                                      const BuildOptions& options);
 

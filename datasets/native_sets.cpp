@@ -2,6 +2,7 @@
 
 #include "common/error.h"
 #include "datasets/leval.h"
+#include "datasets/locomo.h"
 #include "datasets/longbench_v2.h"
 #include "datasets/longbench_write.h"
 #include "datasets/mt_bench.h"
@@ -118,6 +119,54 @@ void add_scbench(std::vector<Dataset>& out, const SCBenchTask& task) {
                 });
 }
 
+/// The dataset with its loader, which calls `read` with the source.
+Dataset source_dataset(Dataset dataset, const ReadFile& read, bool takes_turns = false) {
+  dataset.needs_source = dataset.takes_source = true;
+  dataset.turns = 0;
+  dataset.load = [=, name = dataset.name](const fs::path& source, const BuildOptions& options) {
+    if (options.turns != 0 && !takes_turns) {
+      throw input_error("{}: found {} turns, expected none: its records have their own", name,
+                        options.turns);
+    }
+    return read(source, name, options);
+  };
+  return dataset;
+}
+
+using ReadMemory = std::vector<Dialogue> (*)(const fs::path& source, const MemoryCategory& category,
+                                             MemoryForm form, const std::string& name,
+                                             const BuildOptions& options);
+
+/// Adds both forms of a category.
+void add_memory(std::vector<Dataset>& out, const MemoryCategory& category,
+                const std::string& collection, const std::string& title,
+                const std::vector<std::string>& files, ReadMemory read) {
+  for (const MemoryForm form : {MemoryForm::kSingleTurn, MemoryForm::kConversation}) {
+    const bool several = form == MemoryForm::kConversation;
+    Dataset dataset = {
+        .name = fmt::format("{}{}-{}", several ? "mt-" : "", collection, category.name),
+        .description = fmt::format("{} ({}){}", category.description, title,
+                                   several ? ", over several turns" : ""),
+        .task = "memory",
+        .metric = std::string(category.metric),
+        .collection = collection,
+        .files = files};
+    dataset.has_question_ids = true;
+    out.push_back(source_dataset(
+        dataset,
+        [&category, form, read](const fs::path& source, const std::string& name,
+                                const BuildOptions& o) {
+          return read(source, category, form, name, o);
+        },
+        several));
+  }
+}
+
+void add_locomo(std::vector<Dataset>& out) {
+  for (const MemoryCategory& category : locomo_categories())
+    add_memory(out, category, "locomo", "LoCoMo", locomo_files(), read_locomo);
+}
+
 }  // namespace
 
 Dataset native_dataset(Dataset dataset, const ReadFile& read) {
@@ -142,6 +191,7 @@ void add_question_datasets(std::vector<Dataset>& out) {
     add_qmsum(out, name, MeetingQueries::kAll, domain, fmt::format("all queries, {}", name));
   }
   for (const LEvalTask& task : leval_tasks()) add_leval(out, task);
+  add_locomo(out);
   add_mt_bench(out, false);
   add_mt_bench(out, true);
   for (const SCBenchTask& task : scbench_tasks()) add_scbench(out, task);

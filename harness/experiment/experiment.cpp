@@ -115,11 +115,12 @@ void keep_only(const DatasetEntry& entry, std::vector<Dialogue>& dialogues) {
 
 /// One line with the source of a dataset.
 std::string dataset_description(const DatasetEntry& entry) {
-  return fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}{}", entry.name,
+  return fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}{}{}", entry.name,
                      entry.source.empty() ? "-" : entry.source, entry.seed, entry.turns,
                      entry.length, entry.depth ? fmt::format("{}", *entry.depth) : "-",
                      entry.official_prompts ? ", official prompts" : "",
-                     entry.only.empty() ? "" : ", only " + entry.only);
+                     entry.only.empty() ? "" : ", only " + entry.only,
+                     entry.leave_out.empty() ? "" : ", without " + entry.leave_out);
 }
 
 }  // namespace
@@ -143,6 +144,7 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
   options.depth = entry.depth;
   options.fields = entry.fields;
   options.official_prompts = entry.official_prompts;
+  if (!entry.leave_out.empty()) options.leave_out = manifest.path.parent_path() / entry.leave_out;
   ResolvedDataset out;
   out.entry = entry;
   out.task = !entry.task.empty() ? entry.task : entry.only.empty() ? dataset.task : entry.only;

@@ -103,8 +103,8 @@ DatasetEntry parse_dataset(const JsonView& json) {
     return out;
   }
   json.require_known_keys({"name", "label", "task", "source", "metric", "postprocess", "limit",
-                           "only", "seed", "turns", "length", "depth", "fields",
-                           "official_prompts"});
+                           "only", "seed", "turns", "length", "depth", "fields", "official_prompts",
+                           "leave_out"});
   out.name = json.at("name").as_string();
   out.label = json.get("label", out.name);
   out.task = json.get("task", std::string());
@@ -125,6 +125,7 @@ DatasetEntry parse_dataset(const JsonView& json) {
   }
   out.only = json.get("only", std::string());
   out.official_prompts = json.get("official_prompts", false);
+  out.leave_out = json.get("leave_out", std::string());
   return out;
 }
 

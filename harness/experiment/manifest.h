@@ -40,6 +40,7 @@ struct DatasetEntry {
   std::optional<double> depth;
   std::map<std::string, std::string> fields;
   bool official_prompts = false;
+  std::string leave_out;  ///< relative to the manifest
 };
 
 /// A quantity that tables can show: a score, a fidelity metric, a counter, or a measurement of

@@ -9,12 +9,15 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/python_text.h"
+#include "datasets/locomo.h"
 #include "datasets/ruler.h"
 #include "metrics/metric.h"
 #include "native_checks.h"
 
 namespace turnbench {
 namespace {
+
+namespace fs = std::filesystem;
 
 const std::string kOfficial = TURNBENCH_SOURCE_DIR "/tests/data/official/";
 
@@ -72,6 +75,29 @@ TEST(OfficialScores, LongBenchV2ByDifficultyAndLength) {
     }
     EXPECT_EQ(percent(sum, dialogues.size(), 1), accuracy.get<double>()) << name;
   }
+}
+
+/// Scores the predictions of a golden file for questions of several datasets.
+void check_by_id(const std::string& collection, std::span<const MemoryCategory> categories) {
+  const fs::path records = kOfficial + collection + "_records.json";
+  std::map<std::string, std::pair<std::string, std::vector<std::string>>> questions;
+  for (const MemoryCategory& category : categories) {
+    for (const Dialogue& d :
+         test::load_checked(fmt::format("{}-{}", collection, category.name), records))
+      questions[d.id] = {d.metric, d.turns.at(0).references};
+  }
+  const Json cases = golden(collection + ".json").at("cases");
+  EXPECT_EQ(questions.size(), cases.size());
+  for (const Json& one : cases) {
+    const auto& [metric, references] = questions.at(one.at("id"));
+    EXPECT_NEAR(score(metric, one.at("prediction"), references), one.at("score").get<double>(),
+                1e-12)
+        << one;
+  }
+}
+
+TEST(OfficialScores, LocomoOfAllFiveCategories) {
+  check_by_id("locomo", locomo_categories());
 }
 
 }  // namespace

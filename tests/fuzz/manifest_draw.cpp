@@ -223,6 +223,7 @@ OrderedJson dataset(Draw& draw, std::size_t index) {
     if (key == "fields" && other)
       out[key] = OrderedJson{{value(draw, {"question", "nothing"}).dump(), value(draw, {"q"})}};
     if (key == "official_prompts") out[key] = value(draw, {false}, {true});
+    if (key == "leave_out" && other) out[key] = value(draw, {"/no/such", "published.csv", ""});
     if (key == "only" && (!d.needs_source || other)) out[key] = value(draw, {d.task, ""}, {"x"});
   }
   return out;
@@ -270,8 +271,8 @@ const std::vector<std::string>& drawn_keys(std::string_view where) {
   static const std::vector<std::string> models = {"name",     "path", "dtype",
                                                   "kv_dtype", "math", "template"};
   static const std::vector<std::string> datasets = {
-      "name", "label", "task",   "source", "metric", "postprocess",      "limit",
-      "seed", "turns", "length", "depth",  "fields", "official_prompts", "only"};
+      "name",  "label",  "task",  "source", "metric",           "postprocess", "limit",    "seed",
+      "turns", "length", "depth", "fields", "official_prompts", "only",        "leave_out"};
   static const std::vector<std::string> tables = {"title", "value", "rows", "columns",
                                                   "difference_to"};
   return where.empty()         ? manifest

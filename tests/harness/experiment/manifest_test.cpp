@@ -70,19 +70,20 @@ std::vector<Manifest> examples_of(const std::string& path) {
 // The examples in docs/manifest.md parse to the documented values.
 TEST(Manifest, DocumentationExamplesParse) {
   const std::vector<Manifest> examples = examples_of(TURNBENCH_SOURCE_DIR "/docs/manifest.md");
-  ASSERT_EQ(examples.size(), 7u);
+  ASSERT_EQ(examples.size(), 8u);
   EXPECT_EQ(examples[0].name, "first");
   EXPECT_EQ(examples[1].methods.size(), 4u);
   EXPECT_EQ(examples[1].methods[3].label(), "loopserve-prefill+streamingllm:budget=256");
   EXPECT_EQ(examples[1].tables[1].columns, std::vector<std::string>{"turn"});
-  EXPECT_TRUE(examples[2].datasets[1].official_prompts);
-  EXPECT_EQ(examples[3].datasets[1].depth, 50.0);
-  EXPECT_EQ(examples[4].datasets[0].fields.at("context"), "documents");
-  EXPECT_TRUE(examples[5].methods.empty());
-  ASSERT_EQ(examples[5].probes.size(), 3u);
-  EXPECT_EQ(examples[5].probes[1].label(), "line-overlap:eta=0.2");
-  EXPECT_EQ(examples[6].fidelity, Along::kFull);
-  EXPECT_EQ(examples[6].tables[1].value, "kl");
+  EXPECT_EQ(examples[2].datasets[0].leave_out, "wrong.txt");
+  EXPECT_TRUE(examples[3].datasets[1].official_prompts);
+  EXPECT_EQ(examples[4].datasets[1].depth, 50.0);
+  EXPECT_EQ(examples[5].datasets[0].fields.at("context"), "documents");
+  EXPECT_TRUE(examples[6].methods.empty());
+  ASSERT_EQ(examples[6].probes.size(), 3u);
+  EXPECT_EQ(examples[6].probes[1].label(), "line-overlap:eta=0.2");
+  EXPECT_EQ(examples[7].fidelity, Along::kFull);
+  EXPECT_EQ(examples[7].tables[1].value, "kl");
 }
 
 TEST(Manifest, CookbookExamplesParse) {
@@ -102,6 +103,7 @@ TEST(Manifest, DocumentationListsEveryKey) {
       "max_new_tokens temperature seed system_prompt tables published path dtype kv_dtype math "
       "template "
       "label source metric postprocess limit turns length depth fields official_prompts only "
+      "leave_out "
       "past_positions rows "
       "columns difference_to task method smoke probes isolated fidelity";
   for (const std::string& key : split(keys, " ")) {
