@@ -290,7 +290,7 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
       ->excludes(manifest);
   command
       ->add_option("--leave-out", o->build.leave_out,
-                   "file of ids of questions to leave out, one per line (LoCoMo)")
+                   "file of ids of questions to leave out, one per line (LoCoMo, REALTALK)")
       ->excludes(manifest);
   CLI::Option* stats = command->add_flag(
       "--stats", o->stats,

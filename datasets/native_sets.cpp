@@ -7,6 +7,7 @@
 #include "datasets/longbench_write.h"
 #include "datasets/mt_bench.h"
 #include "datasets/qmsum.h"
+#include "datasets/realtalk.h"
 #include "datasets/scbench.h"
 #include "datasets/source_file.h"
 
@@ -137,7 +138,7 @@ using ReadMemory = std::vector<Dialogue> (*)(const fs::path& source, const Memor
                                              MemoryForm form, const std::string& name,
                                              const BuildOptions& options);
 
-/// Adds both forms of a category.
+/// Adds both forms of a category of LoCoMo or REALTALK.
 void add_memory(std::vector<Dataset>& out, const MemoryCategory& category,
                 const std::string& collection, const std::string& title,
                 const std::vector<std::string>& files, ReadMemory read) {
@@ -167,6 +168,11 @@ void add_locomo(std::vector<Dataset>& out) {
     add_memory(out, category, "locomo", "LoCoMo", locomo_files(), read_locomo);
 }
 
+void add_realtalk(std::vector<Dataset>& out) {
+  for (const MemoryCategory& category : realtalk_categories())
+    add_memory(out, category, "realtalk", "REALTALK", realtalk_files(), read_realtalk);
+}
+
 }  // namespace
 
 Dataset native_dataset(Dataset dataset, const ReadFile& read) {
@@ -192,6 +198,7 @@ void add_question_datasets(std::vector<Dataset>& out) {
   }
   for (const LEvalTask& task : leval_tasks()) add_leval(out, task);
   add_locomo(out);
+  add_realtalk(out);
   add_mt_bench(out, false);
   add_mt_bench(out, true);
   for (const SCBenchTask& task : scbench_tasks()) add_scbench(out, task);

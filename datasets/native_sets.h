@@ -16,7 +16,7 @@ using ReadFile = std::function<std::vector<Dialogue>(
 /// `dataset` with its loader, which finds the file and calls `read`.
 Dataset native_dataset(Dataset dataset, const ReadFile& read);
 
-/// Appends LongBench-Write, LongBench v2, QMSum, L-Eval, LoCoMo, MT-Bench and SCBench.
+/// Appends LongBench-Write, LongBench v2, QMSum, L-Eval, LoCoMo, REALTALK, MT-Bench and SCBench.
 /// Datasets with several questions per document have two forms: NAME, one dialogue per question,
 /// and mt-NAME, one per document.
 void add_question_datasets(std::vector<Dataset>& out);

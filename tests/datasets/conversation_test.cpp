@@ -1,4 +1,4 @@
-// The reader of LoCoMo, on synthetic records.
+// The readers of LoCoMo and REALTALK, on synthetic records.
 
 #include "datasets/conversation.h"
 
@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "datasets/locomo.h"
+#include "datasets/realtalk.h"
 #include "native_checks.h"
 
 namespace turnbench {
@@ -201,6 +202,75 @@ TEST(Locomo, RefusesDamagedRecords) {
               c["conversation"] = {{"speaker_a", "A"}, {"speaker_b", "B"}};
             }),
             "F: /1/conversation: found an object with 2 keys, expected an object with session_1");
+}
+
+/// A file of REALTALK.
+Json chat() {
+  Json out = {{"name", {{"speaker_1", "Ann"}, {"speaker_2", "Bob"}}},
+              {"events_session_1", Json::object()},
+              {"session_1_date_time", "29.12.2023, 00:51:12"},
+              {"session_1",
+               {{{"speaker", "Ann"},
+                 {"dia_id", "D1:1"},
+                 {"clean_text", "A lamp."},
+                 {"date_time", "29.12.2023, 00:51:12"},
+                 {"img_url", Json::array()},
+                 {"img_file", Json::array()}}}},
+              {"qa",
+               {question(1, "Which things?", "a lamp, books", {"D1:1-D1:2"}),
+                question(2, "When?", "29.12.2023", {"D1:1"}),
+                question(3, "Why?", "Probably; who knows", {"D1:9"})}}};
+  return out;
+}
+
+TEST(RealTalk, ReadsTheTenFilesOrOne) {
+  const TemporaryDirectory directory;
+  const fs::path first = directory.write("Chat_1_Emi_Elise.json", chat().dump());
+  const auto one = load_checked("realtalk-multi-hop", first);
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0].id, "Chat_1_Emi_Elise_qa0");
+  const Turn& turn = one[0].turns.at(0);
+  EXPECT_EQ(turn.contexts.at(0).text, "[Session of 29.12.2023, 00:51:12]\nAnn: A lamp.");
+  EXPECT_EQ(turn.references, Texts{"a lamp, books"});
+  EXPECT_EQ(turn.relevance, Texts{"D1:1"});
+  EXPECT_EQ(load_checked("realtalk-open-domain", first)[0].turns.at(0).references,
+            Texts{"Probably"});
+  EXPECT_EQ(message_of([&] { load_dialogues("realtalk-temporal", directory.path(), {}); }),
+            directory.path().string() +
+                ": found none of Chat_2_Kevin_Elise.json, data/Chat_2_Kevin_Elise.json, expected "
+                "one");
+  for (const char* name :
+       {"Chat_2_Kevin_Elise", "Chat_3_Kevin_Paola", "Chat_4_Emi_Paola", "Chat_5_Nicolas_Nebraas",
+        "Chat_6_Vanessa_Nicolas", "Chat_7_Nebraas_Vanessa", "Chat_8_Akib_Muhhamed",
+        "Chat_9_Fahim_Akib", "Chat_10_Fahim_Muhhamed"})
+    directory.write(std::string(name) + ".json", chat().dump());
+  const fs::path ids = directory.write("ids.txt", "Chat_2_Kevin_Elise_qa1");
+  EXPECT_EQ(load_checked("realtalk-temporal", directory.path()).size(), 10u);
+  const auto several = load_checked("mt-realtalk-temporal", directory.path(), {.leave_out = ids});
+  ASSERT_EQ(several.size(), 9u);
+  EXPECT_EQ(several[8].id, "Chat_10_Fahim_Muhhamed");
+}
+
+TEST(RealTalk, RefusesDamagedFiles) {
+  const auto refusal = [](const std::function<void(Json&)>& change) {
+    Json bad = chat();
+    change(bad);
+    return test::refusal(bad.dump(), [](const fs::path& file) {
+      for (const MemoryCategory& category : realtalk_categories())
+        read_realtalk(file, category, MemoryForm::kConversation, "realtalk", {});
+    });
+  };
+  EXPECT_EQ(refusal([](Json&) {}), "no error");
+  EXPECT_EQ(refusal([](Json& c) { c["qa"][0]["category"] = 4; }),
+            "F: /qa/0/category: found 4, expected an integer from 1 to 3");
+  EXPECT_EQ(refusal([](Json& c) { c["speaker_a"] = "Ann"; }),
+            "F: /speaker_a: found \"Ann\", expected no such key");
+  EXPECT_EQ(refusal([](Json& c) { c["name"].erase("speaker_2"); }),
+            "F: /name: found no key \"speaker_2\", expected one");
+  EXPECT_EQ(
+      refusal([](Json& c) { c["session_1"][0]["text"] = ""; }),
+      "F: /session_1/0: found the unknown key \"text\", expected one of: date_time, img_file, "
+      "img_url, clean_text, speaker, dia_id, blip_caption");
 }
 
 }  // namespace

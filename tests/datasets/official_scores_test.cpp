@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "common/python_text.h"
 #include "datasets/locomo.h"
+#include "datasets/realtalk.h"
 #include "datasets/ruler.h"
 #include "metrics/metric.h"
 #include "native_checks.h"
@@ -98,6 +99,10 @@ void check_by_id(const std::string& collection, std::span<const MemoryCategory> 
 
 TEST(OfficialScores, LocomoOfAllFiveCategories) {
   check_by_id("locomo", locomo_categories());
+}
+
+TEST(OfficialScores, RealTalkOfAllThreeCategories) {
+  check_by_id("realtalk", realtalk_categories());
 }
 
 }  // namespace
