@@ -65,5 +65,27 @@ TEST_F(QuestionSets, OfficialPrompts) {
   EXPECT_NE(other.err.find("leval-tpo: found official prompts"), std::string::npos) << other.err;
 }
 
+TEST_F(QuestionSets, LeavesOutQuestionsOfAFile) {
+  directory_.write(
+      "locomo10.json",
+      R"([{"sample_id": "c", "conversation": {"speaker_a": "Ann", "speaker_b": "Bob",)"
+      R"( "session_1_date_time": "1 May", "session_1": [{"speaker": "Ann", "dia_id": "D1:1",)"
+      R"( "text": "My lamp is red."}]}, "qa": [{"question": "Which colour?", "answer": "red",)"
+      R"( "evidence": ["D1:1"], "category": 4}, {"question": "What is it?", "answer": "lamp",)"
+      R"( "evidence": [], "category": 4}]}])");
+  directory_.write("wrong.txt", "c_qa1\n");
+  const Finished done = run(
+      R"({"name": "mt-locomo-single-hop", "source": "locomo10.json", "leave_out": "wrong.txt"})",
+      "middle");
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(count("SELECT count(*) FROM record WHERE status = 'ok'"), 1);
+  EXPECT_EQ(count("SELECT count(*) FROM score WHERE metric = 'locomo_f1'"), 1);
+  const Finished other =
+      run(R"({"name": "leval-tpo", "source": "tpo.jsonl", "leave_out": "wrong.txt"})", "end");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("leval-tpo: found questions to leave out"), std::string::npos)
+      << other.err;
+}
+
 }  // namespace
 }  // namespace turnbench::test
