@@ -18,7 +18,8 @@ namespace turnbench {
 namespace {
 
 struct ReportOptions {
-  std::string db, experiment, output, table, adjust = "maxt";
+  std::string db, output, table, adjust = "maxt";
+  std::vector<std::string> experiments;
   ScoreChoice choice;
   RenderOptions render;
   std::optional<double> margin;  ///< points
@@ -82,6 +83,39 @@ void print_warnings(const Results& results) {
     fmt::print(stderr, "{}: {}\n", results.manifest().name, printable(line));
 }
 
+/// The experiments to report.  By default, a page shows all of them; other formats, single tables
+/// and chosen metrics are of one experiment, the latest.
+std::vector<std::string> chosen_experiments(const ReportOptions& o, const Store& store) {
+  const std::vector<std::string> all = store.experiments();
+  if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o.db);
+  const bool is_page = o.render.format == "html";
+  const bool of_one = !o.table.empty() || !o.choice.metric.empty();
+  if (o.experiments.empty()) return is_page && !of_one ? all : std::vector<std::string>{all.back()};
+  for (std::size_t i = 1; i < o.experiments.size(); ++i) {
+    const auto end = o.experiments.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(o.experiments.begin(), end, *end) != end)
+      throw input_error("--experiment: found \"{}\" twice, expected it once", printable(*end));
+  }
+  if (o.experiments.size() > 1 && (!is_page || of_one)) {
+    throw input_error("--experiment: found {} experiments with {}, expected one",
+                      o.experiments.size(),
+                      !is_page           ? "the format " + printable(o.render.format)
+                      : !o.table.empty() ? "--table"
+                                         : "--metric");
+  }
+  return o.experiments;
+}
+
+std::string report_text(const ReportOptions& o, bool quiet) {
+  const Store store = Store::open(o.db);
+  const std::vector<std::string> experiments = chosen_experiments(o, store);
+  if (experiments.size() > 1) return render_html(store, experiments, o.render.comparison);
+  Results results(store, experiments.front(), o.choice);
+  if (!o.table.empty()) results.keep_table(find_table(results.tables(), o.table));
+  if (o.render.format == "csv" && !quiet) print_warnings(results);
+  return render_report(results, o.render);
+}
+
 void report(ReportOptions& o, bool quiet) {
   if (o.render.long_csv && o.render.format != "csv") {
     throw input_error("--long: found the format {}, expected --format csv",
@@ -91,13 +125,7 @@ void report(ReportOptions& o, bool quiet) {
   o.render.comparison = comparison_of(o);
   if (!o.choice.postprocess.empty() && o.choice.metric.empty())
     throw input_error("--postprocess: found no --metric, expected it too");
-  const Store store = Store::open(o.db);
-  const std::vector<std::string> all = store.experiments();
-  if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o.db);
-  Results results(store, o.experiment.empty() ? all.back() : o.experiment, o.choice);
-  if (!o.table.empty()) results.keep_table(find_table(results.tables(), o.table));
-  const std::string text = render_report(results, o.render);
-  if (o.render.format == "csv" && !quiet) print_warnings(results);
+  const std::string text = report_text(o, quiet);
   if (o.output.empty()) {
     fmt::print("{}", text);
   } else {
@@ -109,15 +137,18 @@ void report(ReportOptions& o, bool quiet) {
 
 void add_report_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<ReportOptions>();
-  CLI::App* command =
-      app.add_subcommand("report", "Print the tables of an experiment, from the store only");
+  CLI::App* command = app.add_subcommand(
+      "report", "Print the tables of an experiment, or a page of all, from the store only");
   command->footer(
       "Examples:\n  turnbench report results.db --format html -o results.html\n"
       "  turnbench report results.db --table 2 -o results.csv\n"
       "  turnbench report results.db --metric judge:round-attention\n"
       "  turnbench report results.db --margin 2    # which methods are as good as the baseline?");
   command->add_option("db", o->db, "store")->required();
-  command->add_option("--experiment", o->experiment, "experiment; default: the latest");
+  command
+      ->add_option("--experiment", o->experiments,
+                   "experiment; default: the latest, in html all. Html may have several")
+      ->allow_extra_args(false);
   command->add_option("--metric", o->choice.metric,
                       "scores of another metric, stored by `score` or `judge`");
   command->add_option("--postprocess", o->choice.postprocess,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/text.h"
 #include "reports/escape.h"
 
 namespace turnbench {
@@ -16,7 +17,7 @@ const std::vector<std::string> kColors = {"#0072b2", "#e69f00", "#009e73",
 const std::vector<std::string> kMarks = {"circle", "square", "diamond"};
 
 constexpr double kLabelWidth = 210, kPlotWidth = 520, kRight = 40, kTop = 54, kBottom = 30,
-                 kLane = 13, kGap = 12, kTitleLine = 18, kNoteLine = 16;
+                 kQuantity = 18, kLane = 13, kGap = 12, kTitleLine = 18, kNoteLine = 16;
 constexpr double kLetter = 7;  // average width of a letter in a label
 
 /// Lines of text from `y` on.
@@ -77,6 +78,22 @@ void fit_axis(DotChart& chart) {
   chart.last = chart.step * std::ceil(high / chart.step - kRounding);
 }
 
+std::string describe_row(const DotChart& chart, const DotChart::Row& row) {
+  std::vector<std::string> lines;
+  for (std::size_t s = 0; s < row.dots.size(); ++s) {
+    if (row.dots[s].present) lines.push_back(one_line(chart.series[s]) + ": " + row.dots[s].text);
+  }
+  return join(lines, "\n");
+}
+
+std::vector<double> ticks(const DotChart& chart) {
+  std::vector<double> out;
+  const long last = std::lround(chart.last / chart.step);
+  for (long i = std::lround(chart.first / chart.step); i <= last; ++i)
+    out.push_back(static_cast<double>(i) * chart.step);
+  return out;
+}
+
 std::string render_svg(const DotChart& chart) {
   const double lanes = static_cast<double>(std::max<std::size_t>(1, chart.series.size()));
   const double row_height = lanes * kLane + kGap;
@@ -93,7 +110,8 @@ std::string render_svg(const DotChart& chart) {
   const double below_title = kTitleLine * static_cast<double>(titles.size() - 1),
                top = kTop + below_title,
                axis = top + row_height * static_cast<double>(chart.rows.size()),
-               height = axis + kBottom + kNoteLine * static_cast<double>(notes.size());
+               below_axis = axis + kBottom + (chart.quantity.empty() ? 0 : kQuantity),
+               height = below_axis + kNoteLine * static_cast<double>(notes.size());
   const auto x_of = [&](double value) {
     return label_width + kPlotWidth * (std::clamp(value, chart.first, chart.last) - chart.first) /
                              (chart.last - chart.first);
@@ -101,20 +119,27 @@ std::string render_svg(const DotChart& chart) {
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\" "
-      "font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\" aria-label=\"{2}\">\n",
+      "font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\">\n<title>{2}</title>\n",
       width, height, escape_markup(chart.title));
+  if (!chart.quantity.empty()) {
+    out += fmt::format("<desc>{} with 95% intervals, by {}</desc>\n", escape_markup(chart.quantity),
+                       escape_markup(join(chart.series, ", ")));
+  }
   out += fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#fff\"/>\n", width, height);
   out += text_lines(titles, 14, kTitleLine, "font-size=\"14\" font-weight=\"600\"");
   out += legend(chart.series, label_width, 32 + below_title);
-  const long last = std::lround(chart.last / chart.step);
-  for (long i = std::lround(chart.first / chart.step); i <= last; ++i) {
-    const double tick = static_cast<double>(i) * chart.step;
+  for (const double tick : ticks(chart)) {
     out += fmt::format(
         "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.0f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
         "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\" fill=\"#555\">{4:.6g}</text>\n",
         x_of(tick), top - 8, axis + 4, axis + 18, tick);
   }
-  out += text_lines(notes, axis + kBottom + 8, kNoteLine, "fill=\"#555\"");
+  if (!chart.quantity.empty()) {
+    out += fmt::format(
+        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"#555\">{}</text>\n",
+        label_width + kPlotWidth / 2, axis + kBottom + 6, escape_markup(chart.quantity));
+  }
+  out += text_lines(notes, below_axis + 8, kNoteLine, "fill=\"#555\"");
   double y = top;
   for (const DotChart::Row& row : chart.rows) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
@@ -123,11 +148,16 @@ std::string render_svg(const DotChart& chart) {
       const DotChart::Dot& d = row.dots[s];
       if (!d.present) continue;
       const double lane = y + (static_cast<double>(s) + 0.5) * kLane;
+      out += "<g>";
+      if (!d.text.empty()) {
+        out += fmt::format("<title>{}</title>",
+                           escape_markup(row.label + ", " + chart.series[s] + ": " + d.text));
+      }
       out += fmt::format(
           "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
           "stroke-width=\"1.6\"/>",
           x_of(d.low), x_of(d.high), lane, lane, kColors[s % kColors.size()]);
-      out += mark(s, x_of(d.mean), lane) + "\n";
+      out += mark(s, x_of(d.mean), lane) + "</g>\n";
     }
     y += row_height;
   }

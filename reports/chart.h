@@ -10,12 +10,14 @@ struct DotChart {
   struct Dot {
     double mean = 0, low = 0, high = 0;
     bool present = false;
+    std::string text = {};  ///< "70.6 [66.1, 75.1]", as tables print it
   };
   struct Row {
     std::string label;
     std::vector<Dot> dots;  ///< one per series
   };
   std::string title;
+  std::string quantity;                     ///< title of the axis: "mean score (x100)"
   double first = 0, last = 100, step = 20;  ///< ticks of the axis
   std::vector<std::string> series;
   std::vector<Row> rows;
@@ -24,6 +26,12 @@ struct DotChart {
 
 /// Sets the ticks to round numbers around 0 and all intervals.
 void fit_axis(DotChart& chart);
+
+/// The values of a row, one line for each series: "begin: 70.6 [66.1, 75.1]".
+std::string describe_row(const DotChart& chart, const DotChart::Row& row);
+
+/// The values of the axis at which it has ticks.
+std::vector<double> ticks(const DotChart& chart);
 
 /// The width follows from the labels; titles and notes are wrapped.
 std::string render_svg(const DotChart& chart);

@@ -213,6 +213,10 @@ std::optional<Pivot::Entry> PivotMaker::entry(const Parts& all) const {
   std::vector<const Stratum*> strata;
   bool any = false;
   Pivot::Entry out;
+  for (const Part& part : all) {
+    out.cells.push_back(static_cast<std::size_t>(part.cell - results_.cells().data()));
+    out.turn = part.turn;
+  }
   for (const Part& part : parts) {
     strata.push_back(&stratum(part));
     any |= !strata.back()->turns.empty() || strata.back()->failed > 0;

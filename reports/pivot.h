@@ -35,6 +35,8 @@ struct Pivot {
     std::optional<Difference> difference;  ///< to the baseline method
     std::optional<double> published;       ///< the number in the paper
     std::vector<std::string> published_notes;
+    std::vector<std::size_t> cells;  ///< of which it is the mean: indices in `Results::cells`
+    int turn = -1;                   ///< the turn, if this is a dimension of the table
   };
   std::vector<std::vector<std::optional<Entry>>> entries;  ///< [row][column]
   std::string baseline;   ///< label of the method that differences refer to, or empty

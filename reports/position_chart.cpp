@@ -1,7 +1,10 @@
 #include "reports/position_chart.h"
 
+#include <fmt/format.h>
+
 #include "common/text.h"
 #include "reports/notes.h"
+#include "reports/number_text.h"
 
 namespace turnbench {
 namespace {
@@ -15,6 +18,7 @@ std::string title_of(const Results& results, const std::string& what) {
 /// is drawn.
 DotChart chart_of(const Pivot& pivot, const std::string& dataset) {
   DotChart out;
+  out.quantity = fmt::format("mean {} ({})", pivot.value->name, pivot.value->unit);
   for (const std::vector<std::string>& row : pivot.rows) out.rows.push_back({join(row, ", "), {}});
   for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
     const std::vector<std::string>& column = pivot.columns[c];
@@ -26,7 +30,8 @@ DotChart chart_of(const Pivot& pivot, const std::string& dataset) {
       if (!e || !e->estimate.known) continue;
       const double mean = e->estimate.mean;
       const Interval interval = e->estimate.interval.value_or(Interval{mean, mean});
-      dot = {mean, interval.low, interval.high, true};
+      dot = {mean, interval.low, interval.high, true,
+             estimate_text(e->estimate, pivot.value->digits)};
     }
   }
   if (!pivot.value->is_share()) fit_axis(out);

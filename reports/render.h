@@ -33,6 +33,9 @@ std::string render_json(const Results& results, const Comparison& comparison = {
 std::string render_latex(const Results& results, const Comparison& comparison = {});
 /// One self-contained page: tables, a dot chart by position, the protocol cards, failures.
 std::string render_html(const Results& results, const Comparison& comparison = {});
+/// The same for several experiments of a store, with an index.
+std::string render_html(const Store& store, const std::vector<std::string>& experiments,
+                        const Comparison& comparison = {});
 
 /// One cell of the experiment with its estimate: an element of json, or a line of the long csv.
 struct CellLine {

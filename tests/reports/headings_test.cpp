@@ -32,7 +32,8 @@ TEST(Headings, AreUsedInTables) {
   const std::string md = render_markdown(results);
   EXPECT_NE(md.find("| budget | turn 1 | turn 2 |"), std::string::npos) << md;
   EXPECT_NE(md.find("| turn | no budget | budget 64 |"), std::string::npos) << md;
-  EXPECT_NE(render_html(results).find("<th class=\"label\">budget</th><th>turn 1</th>"),
+  EXPECT_NE(render_html(results).find(
+                "<th scope=\"col\" class=\"label\">budget</th><th scope=\"col\">turn 1</th>"),
             std::string::npos);
   EXPECT_NE(render_latex(results).find("budget & turn 1 & turn 2"), std::string::npos);
   results.keep_table(0);

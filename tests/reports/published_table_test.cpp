@@ -186,7 +186,7 @@ TEST(Published, NumbersStandWhereValuesAreMissing) {
   const std::string md = render_markdown(results);
   EXPECT_NE(md.find("| – [paper 4.25] |  |"), std::string::npos) << md;
   EXPECT_NE(md.find("| – | – [paper 61.50] |"), std::string::npos) << md;
-  EXPECT_NE(render_html(results).find("<td title=\"missing: no value\">–<span class=\"difference\">"
+  EXPECT_NE(render_html(results).find("<span class=\"none\">–</span><span class=\"difference\">"
                                       "paper 4.25</span></td>"),
             std::string::npos);
   EXPECT_NE(render_latex(results).find("-- [paper 4.25]"), std::string::npos);
@@ -268,11 +268,18 @@ TEST(Values, LowerMayBeBetter) {
   EXPECT_NEAR(p.entries[1][0]->estimate.mean, 40, 1e-9);
   EXPECT_NEAR(p.entries[2][0]->difference->estimate.mean, -10, 1e-9);
   const std::string html = render_html(results);
-  EXPECT_NE(html.find("<td class=\"worse\">40.00 "), std::string::npos) << "slower than full";
-  EXPECT_NE(html.find("<td>10.00 "), std::string::npos) << "faster";
-  EXPECT_NE(html.find("<td class=\"worse\">0.0 "), std::string::npos) << "scores less";
+  EXPECT_NE(html.find("<td class=\"worse\" data-cells=\"1 7\"><data value=\"40\">40.00</data> "),
+            std::string::npos)
+      << "slower than full";
+  EXPECT_NE(
+      html.find("<td class=\"better best\" data-cells=\"2 8\"><data value=\"10\">10.00</data> "),
+      std::string::npos)
+      << "faster";
+  EXPECT_NE(html.find("<td class=\"worse\" data-cells=\"1 7\"><data value=\"0\">0.0</data> "),
+            std::string::npos)
+      << "scores less";
   for (const char* side : {"more", "less"}) {
-    EXPECT_NE(html.find(std::string("Shaded: ") + side + " than full, p at most 0.05."),
+    EXPECT_NE(html.find(std::string("Shaded, p at most 0.05: ") + side + " than full (orange), "),
               std::string::npos)
         << side;
   }

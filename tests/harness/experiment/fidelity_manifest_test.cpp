@@ -87,8 +87,8 @@ TEST_F(FidelityManifest, ReportsKnowWhetherLowerIsBetter) {
   for (Json& dataset : manifest["datasets"]) dataset["limit"] = 4;  // with two, no p is small
   ASSERT_EQ(run(manifest).code, 0);
   const std::string html = run_program({"report", db_, "--format", "html"}).out;
-  EXPECT_NE(html.find("Shaded: more than full, p at most 0.05."), std::string::npos);
-  EXPECT_NE(html.find("class=\"worse\""), std::string::npos);
+  EXPECT_NE(html.find("Shaded, p at most 0.05: more than full (orange)"), std::string::npos);
+  EXPECT_NE(html.find("class=\"worse"), std::string::npos);
   const std::string svg = run_program({"report", db_, "--metric", "kl", "--format", "svg"}).out,
                     scores = run_program({"report", db_, "--format", "svg"}).out;
   EXPECT_EQ(svg.find(">100</text>"), std::string::npos) << svg;

@@ -1,0 +1,100 @@
+#include "reports/html/page.h"
+
+#include <fmt/format.h>
+
+#include "reports/escape.h"
+#include "reports/html/assets.h"
+#include "reports/render.h"
+#include "reports/report_file.h"
+
+namespace turnbench {
+namespace {
+
+/// No request leaves the page: the browser refuses all sources but the file itself.
+constexpr const char* kPolicy =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'";
+
+std::string page_title(const std::vector<PageSection>& sections) {
+  return sections.size() == 1 ? sections.front().title
+                              : fmt::format("{} experiments", sections.size());
+}
+
+std::string link_html(const std::string& id, const std::string& title) {
+  return fmt::format("<a href=\"#{}\">{}</a>", id, escape_markup(title));
+}
+
+std::string links_html(const PageSection& section) {
+  std::string out = "<ul>";
+  for (const PageSection::Link& link : section.contents)
+    out += "<li>" + link_html(link.id, link.title) + "</li>";
+  return out + "</ul>";
+}
+
+/// The list of all headings.
+std::string contents_html(const std::vector<PageSection>& sections) {
+  std::string out =
+      "<nav aria-label=\"Contents\"><details id=\"contents\" open><summary>Contents</summary>\n";
+  if (sections.size() == 1) {
+    out += links_html(sections.front());
+  } else {
+    out += "<ul>";
+    for (const PageSection& section : sections)
+      out += "<li>" + link_html(section.id, section.title) + links_html(section) + "</li>\n";
+    out += "</ul>";
+  }
+  return out + "\n</details></nav>\n";
+}
+
+/// A table of all experiments.
+std::string index_html(const std::vector<PageSection>& sections) {
+  std::string out = "<section class=\"result\" id=\"experiments\"><h1 id=\"experiments-title\">" +
+                    page_title(sections) +
+                    "</h1>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+                    "aria-labelledby=\"experiments-title\"><table "
+                    "class=\"text\"><caption>Experiments</caption><thead><tr>";
+  for (const char* name : {"experiment", "title", "models", "datasets"})
+    out += fmt::format("<th scope=\"col\" class=\"label\">{}</th>", name);
+  for (const char* name : {"methods", "dialogues in all cells", "failed records"})
+    out += fmt::format("<th scope=\"col\">{}</th>", name);
+  out += "<th scope=\"col\" class=\"label\">remarks</th></tr></thead><tbody>\n";
+  for (const PageSection& section : sections) out += section.index_row;
+  return out + "</tbody></table></div></section>\n";
+}
+
+}  // namespace
+
+std::string page_html(const std::vector<PageSection>& sections) {
+  const std::string title = escape_markup(page_title(sections));
+  std::string out = "<!doctype html>\n" + std::string(kMarkupMark);
+  out += fmt::format(
+      "<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
+      "<title>{}</title>\n<style>\n{}</style></head>\n<body>\n"
+      "<a class=\"skip\" href=\"#main\">Skip to the results</a>\n"
+      "<header><span class=\"name\">turnbench</span> <span class=\"title\">{}</span>"
+      "<label class=\"control\" hidden>Theme <select id=\"theme\"><option "
+      "value=\"\">system</option>"
+      "<option>light</option><option>dark</option></select></label></header>\n"
+      "<div class=\"layout\">\n",
+      kPolicy, title, page_style(), title);
+  out += contents_html(sections) + "<main id=\"main\">\n";
+  if (sections.size() > 1) out += index_html(sections);
+  for (const PageSection& section : sections) out += section.body;
+  return out + "</main>\n</div>\n<script>\n" + page_script() + "</script>\n</body></html>\n";
+}
+
+std::string render_html(const Results& results, const Comparison& comparison) {
+  return page_html({page_section(results, comparison, /*alone=*/true)});
+}
+
+std::string render_html(const Store& store, const std::vector<std::string>& experiments,
+                        const Comparison& comparison) {
+  std::vector<PageSection> sections;
+  for (const std::string& name : experiments)
+    sections.push_back(page_section(Results(store, name), comparison, experiments.size() == 1));
+  return page_html(sections);
+}
+
+}  // namespace turnbench

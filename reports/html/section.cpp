@@ -1,0 +1,178 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/text.h"
+#include "reports/escape.h"
+#include "reports/html/chart_html.h"
+#include "reports/html/page.h"
+#include "reports/html/table_html.h"
+#include "reports/html/text_html.h"
+#include "reports/notes.h"
+#include "reports/position_chart.h"
+
+namespace turnbench {
+namespace {
+
+/// Writes one section, and its list of headings.
+class SectionWriter {
+ public:
+  SectionWriter(const Results& results, const Comparison& comparison, bool alone)
+      : results_(results), comparison_(comparison), level_(alone ? 1 : 2) {
+    section_.id = "x-" + results.manifest().name;
+    section_.title = results.manifest().title;
+  }
+
+  PageSection write();
+
+ private:
+  void add(const std::string& html) { section_.body += html; }
+  std::string add_heading(const std::string& name, const std::string& title);
+  void add_tables();
+  void add_charts();
+  void add_protocol();
+  void add_failures();
+  std::string index_row() const;
+
+  const Results& results_;
+  const Comparison& comparison_;
+  const int level_;  // of the heading
+  PageSection section_;
+};
+
+/// Adds a heading below that of the section; returns its id.
+std::string SectionWriter::add_heading(const std::string& name, const std::string& title) {
+  const std::string id = section_.id + "-" + name;
+  add(fmt::format("<h{0} id=\"{1}\">{2}</h{0}>\n", level_ + 1, id, escape_markup(title)));
+  section_.contents.push_back({id, title});
+  return id;
+}
+
+void SectionWriter::add_tables() {
+  std::vector<Pivot> pivots;
+  for (const TableSpec& spec : results_.tables()) {
+    const Pivot& p = pivots.emplace_back(make_pivot(results_, spec, comparison_));
+    add("<section class=\"result\">\n");
+    const std::string heading = add_heading("table-" + std::to_string(pivots.size()),
+                                            p.title.empty() ? "Results" : p.title);
+    add(table_html(p, heading) + table_notes_html(p) + "</section>\n");
+  }
+  const bool counters =
+      std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) { return p.has_counters(); });
+  add(note_html(caption(pivots, "on the second line", counters) + " Datasets weigh the same."));
+}
+
+/// The chart of all datasets, and those of single datasets in a block that can be opened.
+void SectionWriter::add_charts() {
+  const std::vector<DotChart> charts = position_charts(results_);
+  add_heading("positions", "By position of the question");
+  add(chart_html(charts.front()));
+  if (charts.size() < 2) return;
+  add(fmt::format("<details><summary>Each of {} datasets</summary>\n", charts.size() - 1));
+  for (std::size_t i = 1; i < charts.size(); ++i) add(chart_html(charts[i]));
+  add("</details>\n");
+}
+
+/// The origin of the numbers: protocol cards, the manifest, machines.
+void SectionWriter::add_protocol() {
+  add_heading("protocol", "Protocol");
+  std::map<std::string, std::vector<Cell>> cells;  // cells by card
+  for (const Cell& c : results_.cells()) cells[c.protocol].push_back(c);
+  std::set<std::string> cards;
+  for (const Cell& c : results_.cells()) {
+    if (!cards.insert(c.protocol).second) continue;
+    add(details_html(c.model + ", " + c.dataset, c.protocol_text));
+    if (const std::string cut = describe(results_.truncation(cells[c.protocol])); !cut.empty())
+      add(note_html(cut + "."));
+    const std::string limited = describe_limited(cells[c.protocol], results_.usages());
+    if (!limited.empty()) add(note_html(limited + "."));
+  }
+  add(details_html("manifest", results_.manifest().text));
+  for (const std::string& e : results_.environments()) add(details_html("environment", e));
+}
+
+void SectionWriter::add_failures() {
+  const std::vector<Store::Failure>& failures = results_.failures();
+  if (failures.empty()) return;
+  const std::string title = fmt::format("Failed records ({})", failures.size());
+  const std::string heading = add_heading("failures", title);
+  std::map<std::string, const Cell*> cells;
+  for (const Cell& cell : results_.cells()) cells[cell.key] = &cell;
+  add(
+      fmt::format("<section class=\"result\"><div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+                  "aria-labelledby=\"{}\"><table class=\"text\"><caption>{}</caption><thead><tr>",
+                  heading, title));
+  for (const char* name : {"method", "model", "dataset", "position", "history", "answers",
+                           "dialogue", "turn", "error"})
+    add(fmt::format("<th scope=\"col\" class=\"label\">{}</th>", name));
+  add("</tr></thead><tbody>\n");
+  for (const Store::Failure& f : failures) {
+    const Cell& c = *cells.at(f.cell);
+    add("<tr><th scope=\"row\" class=\"label\">" + label_html(c.method) + "</th>");
+    for (const std::string& text : {c.model, c.dataset, c.position, c.history, c.answers,
+                                    f.dialogue, std::to_string(f.turn + 1), f.error})
+      add("<td class=\"label\">" + escape_markup(text) + "</td>");
+    add("</tr>\n");
+  }
+  add("</tbody></table></div></section>\n");
+}
+
+/// Name, title and size of the experiment, and what limits its numbers.
+std::string SectionWriter::index_row() const {
+  const Manifest& m = results_.manifest();
+  const auto values = [&](const char* dimension) {
+    constexpr std::size_t kShown = 3;
+    const std::vector<std::string> all = results_.values_of(dimension);
+    return fmt::format(
+        "<td class=\"label\">{}</td>",
+        escape_markup(all.size() > kShown ? std::to_string(all.size()) : join(all, ", ")));
+  };
+  const auto number = [](std::size_t n) {
+    return fmt::format("<td><data value=\"{0}\">{0}</data></td>", n);
+  };
+  std::size_t run = 0, total = 0;
+  for (const Cell& cell : results_.cells()) {
+    run += results_.progress(cell).run;
+    total += results_.progress(cell).total;
+  }
+  std::vector<std::string> remarks;
+  if (!m.smoke.empty()) remarks.emplace_back("smoke run");
+  if (run < total) remarks.emplace_back("partial");
+  if (!results_.stale().empty()) remarks.emplace_back("stale");
+  return fmt::format(
+             "<tr><th scope=\"row\" class=\"label\"><a href=\"#{}\">{}</a></th>"
+             "<td class=\"label\">{}</td>{}{}{}",
+             section_.id, escape_markup(m.name), escape_markup(m.title), values("model"),
+             values("dataset"), number(results_.values_of("method").size())) +
+         fmt::format("<td><data value=\"{0}\">{0}</data> of {1}</td>", run, total) +
+         number(results_.failures().size()) + "<td class=\"label\">" + join(remarks, ", ") +
+         "</td></tr>\n";
+}
+
+PageSection SectionWriter::write() {
+  const Manifest& m = results_.manifest();
+  add(
+      fmt::format("<section class=\"experiment\" id=\"{0}\" aria-labelledby=\"{0}-title\">\n"
+                  "<h{1} id=\"{0}-title\">{2}</h{1}>\n",
+                  section_.id, level_, escape_markup(m.title)));
+  if (level_ > 1) add(note_html("Experiment " + m.name));
+  add(note_html(m.description));
+  if (!m.smoke.empty()) add("<p class=\"warning\">" + escape_markup(m.smoke) + "</p>\n");
+  add_tables();
+  for (const std::string& note : notes(results_)) add(note_html(note));
+  add_charts();
+  add_protocol();
+  add_failures();
+  add("</section>\n");
+  section_.index_row = index_row();
+  return section_;
+}
+
+}  // namespace
+
+PageSection page_section(const Results& results, const Comparison& comparison, bool alone) {
+  return SectionWriter(results, comparison, alone).write();
+}
+
+}  // namespace turnbench

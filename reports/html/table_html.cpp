@@ -1,0 +1,183 @@
+#include "reports/html/table_html.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "reports/escape.h"
+#include "reports/headings.h"
+#include "reports/html/text_html.h"
+#include "reports/number_text.h"
+
+namespace turnbench {
+namespace {
+
+enum class Shade { kNone, kWorse, kBetter };
+
+/// Whether an entry is significantly worse or better than the baseline.
+Shade shade(const Pivot::Entry& e, const TableValue& unit) {
+  if (!e.difference || e.difference->against_zero.adjusted > kShadedP) return Shade::kNone;
+  const double mean = e.difference->estimate.mean;
+  if (mean == 0) return Shade::kNone;
+  return (mean > 0) == unit.lower_is_better ? Shade::kWorse : Shade::kBetter;
+}
+
+/// A line below the mean of an entry.
+std::string second_line(const std::string& text) {
+  return "<span class=\"difference\">" + text + "</span>";
+}
+
+std::string data_html(double value, const std::string& text) {
+  return fmt::format("<data value=\"{}\">{}</data>", value, text);
+}
+
+/// The best mean of each column, as it is printed; "" for columns with fewer than two means.
+std::vector<std::string> best_means(const Pivot& p) {
+  std::vector<std::string> out;
+  for (std::size_t c = 0; c < p.columns.size(); ++c) {
+    std::vector<double> means;
+    for (const auto& row : p.entries) {
+      if (row[c] && row[c]->estimate.known) means.push_back(row[c]->estimate.mean);
+    }
+    const auto [least, most] = std::minmax_element(means.begin(), means.end());
+    out.push_back(means.size() < 2
+                      ? ""
+                      : number_text(p.value->lower_is_better ? *least : *most, p.value->digits));
+  }
+  return out;
+}
+
+/// The attributes of an entry: its shade, and the cells and the turn that it shows.
+std::string entry_attributes(const Pivot::Entry& e, const std::string& classes) {
+  std::vector<std::string> cells;
+  for (std::size_t cell : e.cells) cells.push_back(std::to_string(cell));
+  std::string out = classes.empty() ? "" : fmt::format(" class=\"{}\"", classes);
+  out += fmt::format(" data-cells=\"{}\"", join(cells, " "));
+  if (e.turn >= 0) out += fmt::format(" data-turn=\"{}\"", e.turn);
+  return out;
+}
+
+std::string entry_html(const std::optional<Pivot::Entry>& e, const TableValue& unit,
+                       const std::string& best) {
+  if (!e) return "<td></td>";
+  const Estimate& x = e->estimate;
+  const int digits = unit.digits;
+  if (!x.known) {
+    const std::string paper =
+        e->published ? second_line("paper " + published_text(*e->published, digits)) : "";
+    if (e->missing.empty()) {
+      return fmt::format("<td{}><span class=\"none\">{} failed</span>{}</td>",
+                         entry_attributes(*e, "failed"), x.failed, paper);
+    }
+    return fmt::format("<td title=\"missing: {}\"{}><span class=\"none\">–</span>{}</td>",
+                       escape_markup(join(e->missing, ", ")), entry_attributes(*e, ""), paper);
+  }
+  const std::string mean = number_text(x.mean, digits);
+  const Shade shaded = shade(*e, unit);
+  std::vector<std::string> classes;
+  if (shaded != Shade::kNone) classes.push_back(shaded == Shade::kWorse ? "worse" : "better");
+  if (mean == best) classes.emplace_back("best");
+  std::string out =
+      "<td" + entry_attributes(*e, join(classes, " ")) + ">" + data_html(x.mean, mean);
+  if (x.interval)
+    out += " <span class=\"interval\">" + interval_text(*x.interval, digits) + "</span>";
+  if (const auto& d = e->difference) {
+    out += second_line(estimate_text(d->estimate, digits, /*sign=*/true) + ", " +
+                       escape_markup(tests_text(*d)));
+  }
+  if (e->published) {
+    out += second_line(fmt::format("paper {} ({})", published_text(*e->published, digits),
+                                   published_text(x.mean - *e->published, digits, /*sign=*/true)));
+  }
+  if (x.failed > 0) out += second_line(fmt::format("{} failed", x.failed));
+  return out + "</td>";
+}
+
+/// The heads of the columns, in two rows if the columns have two dimensions: neighbours with the
+/// same first value share a cell of the upper row.
+std::string head_html(const Pivot& p) {
+  const bool two_rows = p.column_dimensions.size() > 1;
+  const std::string span = two_rows ? " rowspan=\"2\"" : "";
+  std::string upper, lower;
+  for (const std::string& d : p.row_dimensions) {
+    upper += fmt::format("<th scope=\"col\" class=\"label\"{}>{}</th>", span,
+                         escape_markup(dimension_heading(d)));
+  }
+  for (std::size_t c = 0; c < p.columns.size(); ++c) {
+    const std::vector<std::string>& column = p.columns[c];
+    if (!two_rows) {
+      upper += fmt::format("<th scope=\"col\">{}</th>",
+                           escape_markup(value_heading(p.column_dimensions, column)));
+      continue;
+    }
+    const bool begins = c == 0 || column.front() != p.columns[c - 1].front();
+    if (begins) {
+      std::size_t count = 1;
+      while (c + count < p.columns.size() && p.columns[c + count].front() == column.front())
+        ++count;
+      upper += fmt::format(
+          "<th scope=\"colgroup\" class=\"group\" colspan=\"{}\">{}</th>", count,
+          escape_markup(value_heading({p.column_dimensions.front()}, {column.front()})));
+    }
+    lower += fmt::format(
+        "<th scope=\"col\"{}>{}</th>", begins ? " class=\"group\"" : "",
+        escape_markup(value_heading({p.column_dimensions.begin() + 1, p.column_dimensions.end()},
+                                    {column.begin() + 1, column.end()})));
+  }
+  for (const ReportedCounter& c : p.shown_counters()) {
+    upper += fmt::format("<th scope=\"col\" class=\"counter\" title=\"{}\"{}>{}</th>", c.meaning,
+                         span, c.heading);
+  }
+  std::string out = "<thead><tr>" + upper + "</tr>";
+  if (two_rows) out += "<tr>" + lower + "</tr>";
+  return out + "</thead>";
+}
+
+std::string counter_html(const Pivot& p, std::size_t row, const ReportedCounter& counter) {
+  const auto found = p.counters[row].find(counter.name);
+  if (found == p.counters[row].end()) return "<td class=\"counter\"></td>";
+  return "<td class=\"counter\">" +
+         data_html(found->second.low, p.counter_text(row, counter.name)) + "</td>";
+}
+
+}  // namespace
+
+std::string table_html(const Pivot& p, const std::string& heading) {
+  std::string out = fmt::format(
+      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"{}\"><table><caption>"
+      "{}</caption>{}<tbody>\n",
+      heading, escape_markup(p.title.empty() ? "Results" : p.title), head_html(p));
+  const std::vector<ReportedCounter> counters = p.shown_counters();
+  const std::vector<std::string> best = best_means(p);
+  for (std::size_t r = 0; r < p.rows.size(); ++r) {
+    out += "<tr>";
+    for (const std::string& value : p.rows[r])
+      out += "<th scope=\"row\" class=\"label\">" + label_html(value) + "</th>";
+    for (std::size_t c = 0; c < p.columns.size(); ++c)
+      out += entry_html(p.entries[r][c], *p.value, best[c]);
+    for (const ReportedCounter& c : counters) out += counter_html(p, r, c);
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string table_notes_html(const Pivot& p) {
+  std::string out;
+  if (p.has_differences()) {
+    const char* worse = p.value->lower_is_better ? "more" : "less";
+    const char* better = p.value->lower_is_better ? "less" : "more";
+    out += note_html(fmt::format("Shaded, p at most {}: {} than {} (orange), {} than {} (blue).",
+                                 kShadedP, worse, p.baseline, better, p.baseline));
+  }
+  out += note_html(p.basis);
+  for (const std::string& note : p.notes) out += note_html(note);
+  if (p.comparability.empty()) return out;
+  out +=
+      fmt::format("<details class=\"note\"><summary>{}</summary><ul>\n", escape_markup(kNotAlike));
+  for (const ComparabilityRemark& remark : p.comparability)
+    out += "<li>" + escape_markup(describe(remark)) + "</li>\n";
+  return out + "</ul></details>\n";
+}
+
+}  // namespace turnbench
