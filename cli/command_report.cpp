@@ -109,7 +109,8 @@ std::vector<std::string> chosen_experiments(const ReportOptions& o, const Store&
 std::string report_text(const ReportOptions& o, bool quiet) {
   const Store store = Store::open(o.db);
   const std::vector<std::string> experiments = chosen_experiments(o, store);
-  if (experiments.size() > 1) return render_html(store, experiments, o.render.comparison);
+  if (o.render.format == "html")
+    return render_html(store, {experiments, o.choice, o.table}, o.render.comparison);
   Results results(store, experiments.front(), o.choice);
   if (!o.table.empty()) results.keep_table(find_table(results.tables(), o.table));
   if (o.render.format == "csv" && !quiet) print_warnings(results);

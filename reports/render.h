@@ -33,8 +33,16 @@ std::string render_json(const Results& results, const Comparison& comparison = {
 std::string render_latex(const Results& results, const Comparison& comparison = {});
 /// One self-contained page: tables, a dot chart by position, the protocol cards, failures.
 std::string render_html(const Results& results, const Comparison& comparison = {});
-/// The same for several experiments of a store, with an index.
-std::string render_html(const Store& store, const std::vector<std::string>& experiments,
+
+/// What a page of a store shows.
+struct PageRequest {
+  std::vector<std::string> experiments;
+  ScoreChoice choice = {};  ///< which scores; by default, the page offers all that the store has
+  std::string table = {};   ///< only this table, by number or title; empty: all
+};
+/// One self-contained page, with an index of several experiments.
+/// @throws Error (input) if an experiment has no such scores or no such table.
+std::string render_html(const Store& store, const PageRequest& request,
                         const Comparison& comparison = {});
 
 /// One cell of the experiment with its estimate: an element of json, or a line of the long csv.

@@ -1,28 +1,33 @@
 #include "reports/html/assets.h"
 
 #include <cstddef>
-#include <string_view>
 
 extern "C" {
 extern const std::byte turnbench_page_style_begin[], turnbench_page_style_end[];
-extern const std::byte turnbench_page_script_begin[], turnbench_page_script_end[];
+extern const std::byte turnbench_page_tables_begin[], turnbench_page_tables_end[];
+extern const std::byte turnbench_page_charts_begin[], turnbench_page_charts_end[];
+extern const std::byte turnbench_page_print_begin[], turnbench_page_print_end[];
+extern const std::byte turnbench_page_page_begin[], turnbench_page_page_end[];
 }
 
 namespace turnbench {
 namespace {
 
-std::string_view asset(const std::byte* begin, const std::byte* end) {
+std::string asset(const std::byte* begin, const std::byte* end) {
   return {reinterpret_cast<const char*>(begin), static_cast<std::size_t>(end - begin)};
 }
 
 }  // namespace
 
 std::string page_style() {
-  return std::string(asset(turnbench_page_style_begin, turnbench_page_style_end));
+  return asset(turnbench_page_style_begin, turnbench_page_style_end);
 }
 
 std::string page_script() {
-  return std::string(asset(turnbench_page_script_begin, turnbench_page_script_end));
+  return "\"use strict\";\n" + asset(turnbench_page_tables_begin, turnbench_page_tables_end) +
+         asset(turnbench_page_charts_begin, turnbench_page_charts_end) +
+         asset(turnbench_page_print_begin, turnbench_page_print_end) +
+         asset(turnbench_page_page_begin, turnbench_page_page_end);
 }
 
 }  // namespace turnbench

@@ -6,6 +6,7 @@
 #include "reports/html/assets.h"
 #include "reports/render.h"
 #include "reports/report_file.h"
+#include "reports/tables.h"
 
 namespace turnbench {
 namespace {
@@ -48,18 +49,19 @@ std::string contents_html(const std::vector<PageSection>& sections) {
 
 /// A table of all experiments.
 std::string index_html(const std::vector<PageSection>& sections) {
-  std::string out = "<section class=\"result\" id=\"experiments\"><h1 id=\"experiments-title\">" +
-                    page_title(sections) +
-                    "</h1>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
-                    "aria-labelledby=\"experiments-title\"><table "
-                    "class=\"text\"><caption>Experiments</caption><thead><tr>";
+  std::string out =
+      "<section class=\"result\" id=\"experiments\"><h1 id=\"experiments-title\">" +
+      page_title(sections) +
+      "</h1>\n<div class=\"view\"><div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+      "aria-labelledby=\"experiments-title\"><table "
+      "class=\"text\"><caption>Experiments</caption><thead><tr>";
   for (const char* name : {"experiment", "title", "models", "datasets"})
     out += fmt::format("<th scope=\"col\" class=\"label\">{}</th>", name);
   for (const char* name : {"methods", "dialogues in all cells", "failed records"})
     out += fmt::format("<th scope=\"col\">{}</th>", name);
   out += "<th scope=\"col\" class=\"label\">remarks</th></tr></thead><tbody>\n";
   for (const PageSection& section : sections) out += section.index_row;
-  return out + "</tbody></table></div></section>\n";
+  return out + "</tbody></table></div></div></section>\n";
 }
 
 }  // namespace
@@ -86,14 +88,23 @@ std::string page_html(const std::vector<PageSection>& sections) {
 }
 
 std::string render_html(const Results& results, const Comparison& comparison) {
-  return page_html({page_section(results, comparison, /*alone=*/true)});
+  ViewBudget budget;
+  return page_html({page_section({as_metric(results)}, comparison, /*alone=*/true, budget)});
 }
 
-std::string render_html(const Store& store, const std::vector<std::string>& experiments,
+std::string render_html(const Store& store, const PageRequest& request,
                         const Comparison& comparison) {
+  const bool alone = request.experiments.size() == 1;
   std::vector<PageSection> sections;
-  for (const std::string& name : experiments)
-    sections.push_back(page_section(Results(store, name), comparison, experiments.size() == 1));
+  ViewBudget budget;
+  for (const std::string& name : request.experiments) {
+    std::vector<MetricResults> metrics = results_by_metric(store, name, request.choice);
+    if (!request.table.empty()) {
+      const std::size_t table = find_table(metrics.front().results.tables(), request.table);
+      for (MetricResults& metric : metrics) metric.results.keep_table(table);
+    }
+    sections.push_back(page_section(metrics, comparison, alone, budget));
+  }
   return page_html(sections);
 }
 

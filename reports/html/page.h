@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "reports/results.h"
-#include "reports/statistics/family.h"
+#include "reports/estimate.h"
+#include "reports/html/views.h"
 
 namespace turnbench {
 
@@ -20,8 +20,10 @@ struct PageSection {
   std::vector<Link> contents;  ///< headings in the body
 };
 
-/// `alone`: the only section of its page, whose title is then that of the page.
-PageSection page_section(const Results& results, const Comparison& comparison, bool alone);
+/// `metrics`: the experiment as `results_by_metric` returns it.  `alone`: the only section of its
+/// page, whose title is then that of the page.
+PageSection page_section(const std::vector<MetricResults>& metrics, const Comparison& comparison,
+                         bool alone, ViewBudget& budget);
 
 /// One self-contained page.
 std::string page_html(const std::vector<PageSection>& sections);

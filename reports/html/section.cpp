@@ -5,12 +5,10 @@
 
 #include "common/text.h"
 #include "reports/escape.h"
-#include "reports/html/chart_html.h"
 #include "reports/html/page.h"
 #include "reports/html/table_html.h"
 #include "reports/html/text_html.h"
 #include "reports/notes.h"
-#include "reports/position_chart.h"
 
 namespace turnbench {
 namespace {
@@ -18,10 +16,15 @@ namespace {
 /// Writes one section, and its list of headings.
 class SectionWriter {
  public:
-  SectionWriter(const Results& results, const Comparison& comparison, bool alone)
-      : results_(results), comparison_(comparison), level_(alone ? 1 : 2) {
-    section_.id = "x-" + results.manifest().name;
-    section_.title = results.manifest().title;
+  SectionWriter(const std::vector<MetricResults>& metrics, const Comparison& comparison, bool alone,
+                ViewBudget& budget)
+      : metrics_(metrics),
+        results_(metrics.front().results),
+        comparison_(comparison),
+        level_(alone ? 1 : 2),
+        budget_(budget) {
+    section_.id = "x-" + results_.manifest().name;
+    section_.title = results_.manifest().title;
   }
 
   PageSection write();
@@ -35,16 +38,19 @@ class SectionWriter {
   void add_failures();
   std::string index_row() const;
 
-  const Results& results_;
+  const std::vector<MetricResults>& metrics_;
+  const Results& results_;  // the first of these
   const Comparison& comparison_;
   const int level_;  // of the heading
+  ViewBudget& budget_;
   PageSection section_;
 };
 
 /// Adds a heading below that of the section; returns its id.
 std::string SectionWriter::add_heading(const std::string& name, const std::string& title) {
   const std::string id = section_.id + "-" + name;
-  add(fmt::format("<h{0} id=\"{1}\">{2}</h{0}>\n", level_ + 1, id, escape_markup(title)));
+  add(fmt::format("<h{0} class=\"heading\" id=\"{1}\">{2}</h{0}>\n", level_ + 1, id,
+                  escape_markup(title)));
   section_.contents.push_back({id, title});
   return id;
 }
@@ -56,22 +62,17 @@ void SectionWriter::add_tables() {
     add("<section class=\"result\">\n");
     const std::string heading = add_heading("table-" + std::to_string(pivots.size()),
                                             p.title.empty() ? "Results" : p.title);
-    add(table_html(p, heading) + table_notes_html(p) + "</section>\n");
+    add(table_views_html(metrics_, pivots.size() - 1, p, heading, budget_) + "</section>\n");
   }
   const bool counters =
       std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) { return p.has_counters(); });
   add(note_html(caption(pivots, "on the second line", counters) + " Datasets weigh the same."));
 }
 
-/// The chart of all datasets, and those of single datasets in a block that can be opened.
 void SectionWriter::add_charts() {
-  const std::vector<DotChart> charts = position_charts(results_);
+  add("<section class=\"result\">\n");
   add_heading("positions", "By position of the question");
-  add(chart_html(charts.front()));
-  if (charts.size() < 2) return;
-  add(fmt::format("<details><summary>Each of {} datasets</summary>\n", charts.size() - 1));
-  for (std::size_t i = 1; i < charts.size(); ++i) add(chart_html(charts[i]));
-  add("</details>\n");
+  add(chart_views_html(metrics_, budget_) + "</section>\n");
 }
 
 /// The origin of the numbers: protocol cards, the manifest, machines.
@@ -100,7 +101,8 @@ void SectionWriter::add_failures() {
   std::map<std::string, const Cell*> cells;
   for (const Cell& cell : results_.cells()) cells[cell.key] = &cell;
   add(
-      fmt::format("<section class=\"result\"><div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+      fmt::format("<section class=\"result\"><div class=\"view\"><div class=\"scroll\" "
+                  "role=\"region\" tabindex=\"0\" "
                   "aria-labelledby=\"{}\"><table class=\"text\"><caption>{}</caption><thead><tr>",
                   heading, title));
   for (const char* name : {"method", "model", "dataset", "position", "history", "answers",
@@ -115,7 +117,7 @@ void SectionWriter::add_failures() {
       add("<td class=\"label\">" + escape_markup(text) + "</td>");
     add("</tr>\n");
   }
-  add("</tbody></table></div></section>\n");
+  add("</tbody></table></div></div></section>\n");
 }
 
 /// Name, title and size of the experiment, and what limits its numbers.
@@ -171,8 +173,9 @@ PageSection SectionWriter::write() {
 
 }  // namespace
 
-PageSection page_section(const Results& results, const Comparison& comparison, bool alone) {
-  return SectionWriter(results, comparison, alone).write();
+PageSection page_section(const std::vector<MetricResults>& metrics, const Comparison& comparison,
+                         bool alone, ViewBudget& budget) {
+  return SectionWriter(metrics, comparison, alone, budget).write();
 }
 
 }  // namespace turnbench

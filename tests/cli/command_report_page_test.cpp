@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/json.h"
 #include "program.h"
 #include "small_store.h"
 #include "tests/temporary_directory.h"
@@ -16,11 +18,11 @@ namespace {
 class ReportPage : public testing::Test {
  protected:
   ReportPage() {
-    std::string manifest = small_manifest();
-    const std::string name = "\"small\"";
-    manifest.replace(manifest.find(name), name.size(), "\"later\"");
+    Json manifest = Json::parse(small_manifest());
+    manifest["name"] = "later";
+    manifest.erase("published");
     const Finished run =
-        run_program({"run", directory_.write("later.json", manifest), "--db", db_});
+        run_program({"run", directory_.write("later.json", manifest.dump()), "--db", db_});
     EXPECT_EQ(run.code, 0) << run.err;
   }
 

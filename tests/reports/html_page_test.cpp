@@ -1,5 +1,6 @@
 // The HTML page: its structure, and that its numbers are those of the Markdown report.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,17 +29,21 @@ class HtmlPage : public testing::Test {
     other.models = {{"model-hash", "a model"}};
     other.cells = hand_.store().cells("hand");
     hand_.store().add_experiment(other);
+    fill(hand_);
+  }
+
+  static void fill(HandMadeStore& store) {
     int i = 0;
-    for (const Cell& cell : hand_.store().cells("hand")) {
+    for (const Cell& cell : store.store().cells("hand")) {
       for (const char* id : {"a", "b", "c", "d"}) {
         ++i;
-        hand_.add(cell.key, id, .1 * (i % 7), .1 * (i % 11), 100 + i);
+        store.add(cell.key, id, .1 * (i % 7), .1 * (i % 11), 100 + i);
       }
     }
   }
 
   std::string page(const std::vector<std::string>& experiments) const {
-    return render_html(hand_.store(), experiments);
+    return render_html(hand_.store(), PageRequest{experiments});
   }
 
   mutable HandMadeStore hand_;
@@ -53,22 +58,36 @@ std::vector<std::string> found(const std::string& text, const std::string& patte
   return out;
 }
 
+/// A page without the views that are not shown at first.
+std::string first_views(std::string html) {
+  const std::string end = "</template>";
+  for (std::size_t at = 0; (at = html.find("<template", at)) != std::string::npos;)
+    html.erase(at, html.find(end, at) + end.size() - at);
+  return html;
+}
+
+/// The rows of the tables in Markdown, or of methods or turns in HTML.
+std::vector<std::string> markdown_rows(const std::string& report) {
+  std::vector<std::string> out;
+  for (const std::string& line : split(report, "\n")) {
+    const bool is_head = line.starts_with("| method") || line.starts_with("| turn");
+    if (line.starts_with("| ") && !line.starts_with("| ---") && !is_head) out.push_back(line);
+  }
+  return out;
+}
+std::vector<std::string> html_rows(const std::string& html) {
+  return found(html, "<tr>(<th scope=\"row\"[^\\n]*)</tr>");
+}
+
 /// The numbers of a text, in order.
 std::vector<std::string> numbers(const std::string& text) {
   return found(std::regex_replace(text, std::regex("<[^>]*>"), " "), "([-+]?[0-9]+(?:\\.[0-9]+)?)");
 }
 
-TEST_F(HtmlPage, NumbersAreThoseOfMarkdown) {
-  const Results results(hand_.store(), "hand");
-  std::vector<std::string> rows;
-  for (const std::string& line : split(render_markdown(results), "\n")) {
-    if (line.starts_with("| ") && !line.starts_with("| ---")) rows.push_back(line);
-  }
-  std::erase_if(rows, [](const std::string& row) {
-    return row.starts_with("| method") || row.starts_with("| turn");
-  });
-  const std::vector<std::string> shown =
-      found(render_html(results), "<tr>(<th scope=\"row\"[^\\n]*)</tr>");
+/// Expects the rows of a report's tables, with the same numbers.
+void expect_numbers(const std::string& html, const Results& results) {
+  const std::vector<std::string> rows = markdown_rows(render_markdown(results)),
+                                 shown = html_rows(html);
   ASSERT_EQ(shown.size(), rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::vector<std::string> want = numbers(rows[i]), got = numbers(shown[i]);
@@ -76,6 +95,51 @@ TEST_F(HtmlPage, NumbersAreThoseOfMarkdown) {
     ASSERT_GE(got.size(), want.size()) << rows[i];
     EXPECT_TRUE(std::equal(want.begin(), want.end(), got.begin())) << rows[i] << "\n" << shown[i];
   }
+}
+
+TEST_F(HtmlPage, NumbersAreThoseOfMarkdown) {
+  expect_numbers(first_views(page({"hand"})), Results(hand_.store(), "hand"));
+}
+
+// A view with another baseline has the numbers of a manifest that names it.
+TEST_F(HtmlPage, ViewsHaveTheNumbersOfOtherBaselines) {
+  std::string manifest = test::kManifest, views;
+  const std::string full = "\"difference_to\": \"full\"", snapkv = "\"snapkv:budget=64\"";
+  for (std::size_t at; (at = manifest.find(full)) != std::string::npos;)
+    manifest.replace(at, full.size(), "\"difference_to\": " + snapkv);
+  manifest.replace(manifest.find("[\"dataset\", \"position\"]"), 23,
+                   "[\"dataset\", \"position\"], \"difference_to\": " + snapkv);
+  HandMadeStore other(manifest);
+  fill(other);
+  const std::string html = page({"hand"}), start = "data-baseline=\"snapkv:budget=64\">";
+  for (std::size_t at = 0; (at = html.find(start, at)) != std::string::npos; ++at)
+    views += html.substr(at, html.find("</template>", at) - at);
+  expect_numbers(views, Results(other.store(), "hand"));
+}
+
+// A view with another metric has the numbers of a report with --metric.
+TEST_F(HtmlPage, ViewsHaveTheNumbersOfOtherMetrics) {
+  int i = 0;
+  std::vector<ScoreValue> scores;
+  for (const Cell& cell : hand_.store().cells("hand")) {
+    for (const char* id : {"a", "b", "c", "d"}) {
+      for (int turn : {0, 1})
+        scores.push_back({cell.key, id, turn, "rouge_l", "none", .1 * (++i % 9)});
+    }
+  }
+  hand_.store().put_scores(scores, false);
+  const std::string html = page({"hand"});
+  std::string views;
+  for (const char* baseline : {"full", "", "full"}) {
+    const std::string start =
+        fmt::format("<template data-metric=\"rouge_l\" data-baseline=\"{}\">", baseline);
+    const std::size_t table = found(views, "(<table)").size() + 1;
+    const std::size_t from = html.find(fmt::format("id=\"x-hand-table-{}\"", table));
+    const std::size_t at = html.find(start, from);
+    ASSERT_NE(at, std::string::npos) << start;
+    views += html.substr(at, html.find("</template>", at) - at);
+  }
+  expect_numbers(views, Results(hand_.store(), "hand", {"rouge_l", ""}));
 }
 
 TEST_F(HtmlPage, EveryLinkHasOneTarget) {
@@ -104,7 +168,7 @@ TEST_F(HtmlPage, HasAnIndexOfSeveralExperiments) {
 }
 
 TEST_F(HtmlPage, TablesAndChartsAreAccessible) {
-  const std::string html = page({"hand", "other.1"});
+  const std::string html = first_views(page({"hand", "other.1"}));
   const std::size_t tables = found(html, "(<table)").size();
   EXPECT_EQ(tables, 7u);
   EXPECT_EQ(found(html, "(<caption>[^<]+<)").size(), tables);

@@ -1,0 +1,45 @@
+// Print: wide tables in several parts, one below the other.
+
+// Columns of numbers that a printed page has room for.
+const PRINTED_COLUMNS = 9;
+
+// A copy of a table with its labels and some of its other columns.
+function partOfTable(table, labels, from, to) {
+  const copy = table.cloneNode(true);
+  const rows = placedCells(table.rows);
+  [...copy.rows].forEach((row, r) => {
+    [...row.cells].forEach((cell, i) => {
+      const place = rows[r][i];
+      if (place.from < labels) return;
+      const shown = Math.min(place.to, to) - Math.max(place.from, from);
+      if (shown > 0) cell.colSpan = shown;
+      else cell.remove();
+    });
+  });
+  return copy;
+}
+
+function setUpPrinting() {
+  let parts = [], tables = [];
+  addEventListener("beforeprint", () => {
+    for (const table of document.querySelectorAll("main .scroll > table:not(.text)")) {
+      const shown = table.cloneNode(true);
+      for (const cell of shown.querySelectorAll("[hidden]")) cell.remove();
+      const labels = shown.tHead.querySelectorAll("th.label").length;
+      const columns = Math.max(...placedCells(shown.tHead.rows)[0].map(({to}) => to));
+      if (columns - labels <= PRINTED_COLUMNS) continue;
+      for (let from = labels; from < columns; from += PRINTED_COLUMNS) {
+        const part = partOfTable(shown, labels, from, Math.min(from + PRINTED_COLUMNS, columns));
+        table.before(part);
+        parts.push(part);
+      }
+      table.hidden = true;
+      tables.push(table);
+    }
+  });
+  addEventListener("afterprint", () => {
+    for (const part of parts) part.remove();
+    for (const table of tables) table.hidden = false;
+    parts = tables = [];
+  });
+}

@@ -1,0 +1,198 @@
+#include "reports/html/views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "harness/run/fidelity.h"
+#include "harness/store/cell.h"
+#include "reports/chart.h"
+#include "reports/escape.h"
+#include "reports/html/chart_html.h"
+#include "reports/html/table_html.h"
+#include "reports/html/text_html.h"
+#include "reports/position_chart.h"
+
+namespace turnbench {
+namespace {
+
+std::string view_html(bool is_first, const std::string& metric, const std::string& baseline,
+                      const std::string& content) {
+  const char* tag = is_first ? "div class=\"view\"" : "template";
+  return fmt::format("<{} data-metric=\"{}\" data-baseline=\"{}\">\n{}</{}>\n", tag,
+                     escape_markup(metric), escape_markup(baseline), content,
+                     is_first ? "div" : "template");
+}
+
+/// The metric of the cells' own scores.
+std::string own_metric(const Results& results) {
+  const std::vector<std::string> names = results.values_of("metric");
+  return names.size() == 1 ? names.front() : "each dataset's own";
+}
+
+/// The number of differences of a table to one baseline, counted once for each dialogue.
+std::size_t cost_of(const Pivot& p) {
+  std::size_t out = 0;
+  for (const auto& row : p.entries) {
+    for (const auto& entry : row) {
+      if (entry && entry->estimate.known)
+        out += static_cast<std::size_t>(entry->estimate.dialogues);
+    }
+  }
+  return out;
+}
+
+/// The methods to which the entries of a table can be compared: all, if method is one of its
+/// dimensions.
+std::vector<std::string> possible_baselines(const Results& results, const TableSpec& spec) {
+  std::vector<std::string> out;
+  const auto is_of_method = [](const std::string& name) {
+    return name == "method" || name.starts_with(kSettingPrefix);
+  };
+  if (std::none_of(spec.rows.begin(), spec.rows.end(), is_of_method) &&
+      std::none_of(spec.columns.begin(), spec.columns.end(), is_of_method))
+    return out;
+  for (const Cell& cell : results.cells()) {
+    if (!is_probe(cell) && std::find(out.begin(), out.end(), cell.method) == out.end())
+      out.push_back(cell.method);
+  }
+  return out;
+}
+
+/// The views of one table.
+class TableViews {
+ public:
+  TableViews(const Pivot& shown, const std::string& heading, ViewBudget& budget)
+      : shown_(shown), heading_(heading), budget_(budget) {}
+
+  void add(const MetricResults& metric, std::size_t table, bool is_first);
+  std::string html() const;
+
+ private:
+  std::string content(const Pivot& p) const {
+    return table_html(p, heading_) + table_notes_html(p);
+  }
+
+  const Pivot& shown_;
+  const std::string& heading_;
+  ViewBudget& budget_;
+  std::string first_, others_;
+  std::size_t left_out_ = 0;
+};
+
+/// Adds the views of one metric, all or those without a choice of the baseline.
+void TableViews::add(const MetricResults& metric, std::size_t table, bool is_first) {
+  const Results& results = metric.results;
+  const TableSpec& own = results.tables()[table];
+  TableSpec spec = own;
+  const auto view = [&](const std::string& baseline) {
+    spec.difference_to = baseline;
+    return make_pivot(results, spec, shown_.comparison);
+  };
+  const Pivot plain = view("");
+  const std::size_t cost = cost_of(plain);
+  if (is_first) {
+    first_ = view_html(true, metric.name, shown_.baseline, content(shown_));
+  } else if (cost == 0) {
+    return;  // no entry has a value
+  }
+  std::string added;
+  if (!is_first || !shown_.baseline.empty())
+    added += view_html(false, metric.name, "", content(plain));
+  if (!is_first && !own.difference_to.empty())
+    added += view_html(false, metric.name, own.difference_to, content(view(own.difference_to)));
+  std::vector<std::string> baselines = possible_baselines(results, own);
+  std::erase(baselines, own.difference_to);
+  if (cost * baselines.size() > budget_.differences) {
+    left_out_ += baselines.size();
+    baselines.clear();
+  }
+  for (const std::string& baseline : baselines) {
+    const Pivot p = view(baseline);
+    if (p.has_differences()) added += view_html(false, metric.name, baseline, content(p));
+  }
+  if (added.size() > budget_.bytes) {
+    left_out_ += baselines.size();
+    return;
+  }
+  budget_.differences -= cost * baselines.size();
+  budget_.bytes -= added.size();
+  others_ += added;
+}
+
+std::string TableViews::html() const {
+  std::string out = first_ + others_;
+  if (left_out_ > 0) {
+    out += note_html(fmt::format(
+        "{} views with other baselines are left out: the table is too large.", left_out_));
+  }
+  return out;
+}
+
+/// The chart of all datasets, and those of single datasets in a block that can be opened.
+std::string charts_html(const std::vector<DotChart>& charts) {
+  std::string out = chart_html(charts.front());
+  if (charts.size() < 2) return out;
+  out += fmt::format("<details><summary>Each of {} datasets</summary>\n", charts.size() - 1);
+  for (std::size_t i = 1; i < charts.size(); ++i) out += chart_html(charts[i]);
+  return out + "</details>\n";
+}
+
+bool has_dots(const DotChart& chart) {
+  return std::any_of(chart.rows.begin(), chart.rows.end(), [](const DotChart::Row& row) {
+    return std::any_of(row.dots.begin(), row.dots.end(),
+                       [](const DotChart::Dot& dot) { return dot.present; });
+  });
+}
+
+}  // namespace
+
+MetricResults as_metric(Results results) {
+  std::string name = name_of(results.score_choice());
+  if (name.empty()) name = own_metric(results);
+  return {name, std::move(results)};
+}
+
+std::vector<MetricResults> results_by_metric(const Store& store, const std::string& experiment,
+                                             const ScoreChoice& choice) {
+  std::vector<MetricResults> out;
+  out.push_back(as_metric(Results(store, experiment, choice)));
+  const std::string own_name = out.front().name;
+  if (!choice.metric.empty()) return out;
+  for (const std::string& metric : store.metrics(experiment)) {
+    for (const auto& [postprocess, is_own] : store.postprocesses(experiment, metric)) {
+      if (is_own && metric == own_name) continue;
+      const bool implied = is_own || is_fidelity_metric(metric);
+      out.push_back(as_metric(Results(store, experiment, {metric, implied ? "" : postprocess})));
+    }
+  }
+  return out;
+}
+
+std::string table_views_html(const std::vector<MetricResults>& metrics, std::size_t table,
+                             const Pivot& shown, const std::string& heading, ViewBudget& budget) {
+  TableViews views(shown, heading, budget);
+  for (const MetricResults& metric : metrics) {
+    const bool is_first = &metric == &metrics.front();
+    if (is_first || metric.results.tables()[table].value == "score")
+      views.add(metric, table, is_first);
+  }
+  return views.html();
+}
+
+std::string chart_views_html(const std::vector<MetricResults>& metrics, ViewBudget& budget) {
+  std::string out;
+  for (const MetricResults& metric : metrics) {
+    const std::vector<DotChart> charts = position_charts(metric.results);
+    const bool is_first = &metric == &metrics.front();
+    if (!is_first && std::none_of(charts.begin(), charts.end(), has_dots)) continue;
+    const std::string view = view_html(is_first, metric.name, "", charts_html(charts));
+    if (!is_first && view.size() > budget.bytes) continue;
+    if (!is_first) budget.bytes -= view.size();
+    out += view;
+  }
+  return out;
+}
+
+}  // namespace turnbench
