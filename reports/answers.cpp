@@ -90,7 +90,7 @@ std::vector<std::string> context_of(const Turn& turn) {
 }
 
 MethodAnswer answer_of(const Cell& cell, const Store::StoredAnswer* stored) {
-  MethodAnswer out{cell.method, "pending", {}, {}, {}, {}, {}, {}};
+  MethodAnswer out{cell.method, "pending", {}, {}, {}, {}, {}, {}, cell.key};
   if (stored == nullptr) return out;
   out.status = stored->status;
   out.error = stored->error;

@@ -24,6 +24,7 @@ struct MethodAnswer {
   /// "stop" if the answer ended at a stop token, "length" if at its length limit; empty if it was
   /// imported, or if there is no answer.
   std::string finish_reason;
+  std::string cell;  ///< key of its cell
 };
 
 /// One question with the answers of all methods under the same settings.

@@ -104,6 +104,26 @@ std::string escape_markup_block(std::string_view text) {
   return with_entities(spelled_out(text));
 }
 
+std::string escape_script(std::string_view json) {
+  std::string out;
+  for (std::size_t at = 0; at < json.size();) {
+    const std::size_t start = at;
+    const char32_t c = next_code_point(json, at);
+    const auto escape = [&](char32_t unit) {
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(unit));
+    };
+    if (c > 0xFFFF && is_invisible(c)) {
+      escape(0xD800 + ((c - 0x10000) >> 10));
+      escape(0xDC00 + ((c - 0x10000) & 0x3FF));
+    } else if (c == '<' || c == '>' || c == '&' || is_invisible(c)) {
+      escape(c);
+    } else {
+      out += json.substr(start, at - start);
+    }
+  }
+  return out;
+}
+
 std::string escape_markdown(std::string_view text) {
   const std::string line = trim(one_line(text));
   std::string out;

@@ -18,6 +18,9 @@ std::string one_line(std::string_view text);
 std::string escape_markup(std::string_view text);
 std::string escape_markup_block(std::string_view text);
 
+/// Escapes JSON for a <script> element: it neither ends the element nor has invisible characters.
+std::string escape_script(std::string_view json);
+
 /// Escapes text within a line of Markdown, for example in a table cell.
 std::string escape_markdown(std::string_view text);
 /// Escapes text as a paragraph of Markdown: it never becomes a heading or a list.

@@ -6,6 +6,9 @@ extern "C" {
 extern const std::byte turnbench_page_style_begin[], turnbench_page_style_end[];
 extern const std::byte turnbench_page_tables_begin[], turnbench_page_tables_end[];
 extern const std::byte turnbench_page_charts_begin[], turnbench_page_charts_end[];
+extern const std::byte turnbench_page_text_begin[], turnbench_page_text_end[];
+extern const std::byte turnbench_page_dialogues_begin[], turnbench_page_dialogues_end[];
+extern const std::byte turnbench_page_entries_begin[], turnbench_page_entries_end[];
 extern const std::byte turnbench_page_print_begin[], turnbench_page_print_end[];
 extern const std::byte turnbench_page_page_begin[], turnbench_page_page_end[];
 }
@@ -26,6 +29,9 @@ std::string page_style() {
 std::string page_script() {
   return "\"use strict\";\n" + asset(turnbench_page_tables_begin, turnbench_page_tables_end) +
          asset(turnbench_page_charts_begin, turnbench_page_charts_end) +
+         asset(turnbench_page_text_begin, turnbench_page_text_end) +
+         asset(turnbench_page_dialogues_begin, turnbench_page_dialogues_end) +
+         asset(turnbench_page_entries_begin, turnbench_page_entries_end) +
          asset(turnbench_page_print_begin, turnbench_page_print_end) +
          asset(turnbench_page_page_begin, turnbench_page_page_end);
 }

@@ -4,12 +4,16 @@
 
 #include "reports/escape.h"
 #include "reports/html/assets.h"
+#include "reports/html/dialogue_data.h"
+#include "reports/html/text_html.h"
 #include "reports/render.h"
 #include "reports/report_file.h"
 #include "reports/tables.h"
 
 namespace turnbench {
 namespace {
+
+constexpr std::size_t kMostBytes = 10'000'000;  // of a page
 
 /// No request leaves the page: the browser refuses all sources but the file itself.
 constexpr const char* kPolicy =
@@ -83,7 +87,26 @@ std::string page_html(const std::vector<PageSection>& sections) {
       kPolicy, title, page_style(), title);
   out += contents_html(sections) + "<main id=\"main\">\n";
   if (sections.size() > 1) out += index_html(sections);
-  for (const PageSection& section : sections) out += section.body;
+  std::size_t size = out.size() + page_script().size();
+  for (const PageSection& section : sections) size += section.head.size() + section.body.size();
+  for (const PageSection& section : sections) {
+    const bool fits = size + section.dialogues.size() <= kMostBytes;
+    if (fits) size += section.dialogues.size();
+    out += section.head;
+    if (section.lacks_dialogues || !fits) {
+      out +=
+          note_html(fmt::format("Its dialogues are left out, because the page would have more than "
+                                "{} MB; turnbench answers "
+                                "prints them.",
+                                kMostBytes / 1'000'000));
+    }
+    out += section.body;
+    if (fits && !section.dialogues.empty()) {
+      out += "<script type=\"application/json\" class=\"dialogues\">" + section.dialogues +
+             "</script>\n";
+    }
+    out += "</section>\n";
+  }
   return out + "</main>\n</div>\n<script>\n" + page_script() + "</script>\n</body></html>\n";
 }
 
@@ -103,7 +126,10 @@ std::string render_html(const Store& store, const PageRequest& request,
       const std::size_t table = find_table(metrics.front().results.tables(), request.table);
       for (MetricResults& metric : metrics) metric.results.keep_table(table);
     }
-    sections.push_back(page_section(metrics, comparison, alone, budget));
+    PageSection& section = sections.emplace_back(page_section(metrics, comparison, alone, budget));
+    std::optional<std::string> dialogues = dialogue_data(store, metrics, kMostBytes);
+    section.lacks_dialogues = !dialogues;
+    if (dialogues) section.dialogues = std::move(*dialogues);
   }
   return page_html(sections);
 }

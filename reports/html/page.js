@@ -20,9 +20,29 @@ function setUpTheme() {
   apply();
 }
 
+// The results of each experiment, with its dialogues.
+function setUpResults() {
+  let list;
+  const opener = (source) => {
+    const dialogues = new Dialogues(source);
+    return (cell, {metric, baseline}) => {
+      list ??= new DialogueList();
+      const {cells, turn, dialogue} = cell.dataset;
+      const entry = {cells: cells.split(" ").map(Number), dialogue};
+      if (turn !== undefined) entry.turn = Number(turn);
+      list.open(titleOf(cell), dialogues, entry, metric, baseline);
+    };
+  };
+  const openers = new Map();
+  for (const source of document.querySelectorAll("script.dialogues"))
+    openers.set(source.closest(".experiment"), opener(source));
+  for (const section of document.querySelectorAll(".result"))
+    new Result(section, openers.get(section.closest(".experiment")));
+}
+
 for (const control of document.querySelectorAll("header .control")) control.hidden = false;
 document.body.append(tip);
 setUpTheme();
 setUpPrinting();
-for (const section of document.querySelectorAll(".result")) new Result(section);
+setUpResults();
 if (matchMedia("(max-width: 60rem)").matches) document.getElementById("contents").open = false;

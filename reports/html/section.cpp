@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "common/text.h"
 #include "reports/escape.h"
@@ -97,11 +98,12 @@ void SectionWriter::add_failures() {
   const std::vector<Store::Failure>& failures = results_.failures();
   if (failures.empty()) return;
   const std::string title = fmt::format("Failed records ({})", failures.size());
+  add("<section class=\"result\">\n");
   const std::string heading = add_heading("failures", title);
   std::map<std::string, const Cell*> cells;
   for (const Cell& cell : results_.cells()) cells[cell.key] = &cell;
   add(
-      fmt::format("<section class=\"result\"><div class=\"view\"><div class=\"scroll\" "
+      fmt::format("<div class=\"view\"><div class=\"scroll\" "
                   "role=\"region\" tabindex=\"0\" "
                   "aria-labelledby=\"{}\"><table class=\"text\"><caption>{}</caption><thead><tr>",
                   heading, title));
@@ -112,8 +114,14 @@ void SectionWriter::add_failures() {
   for (const Store::Failure& f : failures) {
     const Cell& c = *cells.at(f.cell);
     add("<tr><th scope=\"row\" class=\"label\">" + label_html(c.method) + "</th>");
-    for (const std::string& text : {c.model, c.dataset, c.position, c.history, c.answers,
-                                    f.dialogue, std::to_string(f.turn + 1), f.error})
+    for (const std::string& text : {c.model, c.dataset, c.position, c.history, c.answers})
+      add("<td class=\"label\">" + escape_markup(text) + "</td>");
+    add(
+        fmt::format("<td class=\"label\" data-cells=\"{}\" data-turn=\"{}\" data-dialogue=\"{}\">"
+                    "<span class=\"none\">{}</span></td>",
+                    &c - results_.cells().data(), f.turn, escape_markup(f.dialogue),
+                    escape_markup(f.dialogue)));
+    for (const std::string& text : {std::to_string(f.turn + 1), f.error})
       add("<td class=\"label\">" + escape_markup(text) + "</td>");
     add("</tr>\n");
   }
@@ -161,12 +169,12 @@ PageSection SectionWriter::write() {
   if (level_ > 1) add(note_html("Experiment " + m.name));
   add(note_html(m.description));
   if (!m.smoke.empty()) add("<p class=\"warning\">" + escape_markup(m.smoke) + "</p>\n");
+  section_.head = std::exchange(section_.body, "");
   add_tables();
   for (const std::string& note : notes(results_)) add(note_html(note));
   add_charts();
   add_protocol();
   add_failures();
-  add("</section>\n");
   section_.index_row = index_row();
   return section_;
 }

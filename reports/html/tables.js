@@ -138,7 +138,9 @@ const MANY_COLUMNS = 4;
 
 // A part of the page that has several views: of each, one metric and one baseline.
 class Result {
-  constructor(section) {
+  // `open`: shows the dialogues of an entry, given the view; undefined if there are none.
+  constructor(section, open) {
+    this.open = open;
     this.heading = section.querySelector(".heading");
     this.view = section.querySelector(".view");
     this.views = [this.view, ...section.querySelectorAll("template")].map((node) => (
@@ -214,6 +216,7 @@ class Result {
       const table = this.view.querySelector("table");
       this.shown.table = table && new Table(table);
       setUpCharts(this.view);
+      if (this.open) setUpEntries(this.view, (cell) => this.open(cell, this.shown));
     }
     this.table = this.shown.table;
     this.filter();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "datasets/dialogue_io.h"
 #include "harness/store/store.h"
 #include "methods/method.h"
 #include "tests/temporary_directory.h"
@@ -45,7 +46,7 @@ class HandMadeStore {
     for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
       experiment.datasets.emplace_back(dataset, "a dataset");
       for (const char* id : {"a", "b", "c", "d"})
-        experiment.dialogues.push_back({dataset, id, 2, "{}"});
+        experiment.dialogues.push_back({dataset, id, 2, to_json_line(dialogue(id))});
       for (const char* position : {"begin", "end"}) {
         for (const std::string& method : methods) {
           Cell c;
@@ -68,6 +69,18 @@ class HandMadeStore {
       }
     }
     store_.add_experiment(experiment);
+  }
+
+  /// A dialogue of two turns: "Question 1 of a?" with the reference "here".
+  static Dialogue dialogue(const std::string& id) {
+    Dialogue out;
+    out.id = id;
+    for (int turn : {1, 2}) {
+      Turn& t = out.turns.emplace_back();
+      t.question = "Question " + std::to_string(turn) + " of " + id + "?";
+      t.references = {"here"};
+    }
+    return out;
   }
 
   /// The canonical form of a method in cells; for a label that is no method, the label.
@@ -102,9 +115,10 @@ class HandMadeStore {
     store_.add_imported(experiment);
   }
 
-  /// Scores of the two turns of a dialogue, the tokens kept, and the seconds of a step.
+  /// Scores of the two turns of a dialogue, the tokens kept, the seconds of a step, and the answer
+  /// of both turns.
   void add(const std::string& cell, const std::string& dialogue, double first, double second,
-           double kept = 100, double step = 0) {
+           double kept = 100, double step = 0, const std::string& answer = "answer") {
     std::vector<Record> records;
     std::vector<ScoreValue> scores;
     for (int turn = 0; turn < 2; ++turn) {
@@ -112,7 +126,7 @@ class HandMadeStore {
       r.cell = cell;
       r.dialogue = dialogue;
       r.turn = turn;
-      r.answer = "answer";
+      r.answer = answer;
       r.counters = {{"kv_tokens", kept}};
       if (step > 0) r.timings = {{"step", step}};
       records.push_back(r);
