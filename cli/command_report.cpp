@@ -148,7 +148,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("db", o->db, "store")->required();
   command
       ->add_option("--experiment", o->experiments,
-                   "experiment; default: the latest, in html all. Html may have several")
+                   "experiment; default: the latest. html: all; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--metric", o->choice.metric,
                       "scores of another metric, stored by `score` or `judge`");

@@ -5,6 +5,7 @@
 extern "C" {
 extern const std::byte turnbench_page_style_begin[], turnbench_page_style_end[];
 extern const std::byte turnbench_page_tables_begin[], turnbench_page_tables_end[];
+extern const std::byte turnbench_page_results_begin[], turnbench_page_results_end[];
 extern const std::byte turnbench_page_charts_begin[], turnbench_page_charts_end[];
 extern const std::byte turnbench_page_text_begin[], turnbench_page_text_end[];
 extern const std::byte turnbench_page_dialogues_begin[], turnbench_page_dialogues_end[];
@@ -28,6 +29,7 @@ std::string page_style() {
 
 std::string page_script() {
   return "\"use strict\";\n" + asset(turnbench_page_tables_begin, turnbench_page_tables_end) +
+         asset(turnbench_page_results_begin, turnbench_page_results_end) +
          asset(turnbench_page_charts_begin, turnbench_page_charts_end) +
          asset(turnbench_page_text_begin, turnbench_page_text_end) +
          asset(turnbench_page_dialogues_begin, turnbench_page_dialogues_end) +

@@ -41,6 +41,7 @@ class ScoreTexts {
       const ScoreChoice& choice = metric.results.score_choice();
       const TableValue& unit = metric.results.unit_of("score");
       auto& scores = scores_.emplace_back();
+      if (choice.metric.empty()) continue;  // answers have these
       for (const ScoredTurn& turn : store.scores(metric.results.manifest().name, choice)) {
         if (turn.status == Record::Status::kOk) {
           scores[{turn.cell, turn.dialogue, turn.turn}] =
@@ -48,20 +49,25 @@ class ScoreTexts {
         }
       }
     }
+    if (metrics.front().results.score_choice().metric.empty())
+      own_digits_ = metrics.front().results.unit_of("score").digits;
   }
 
-  std::vector<std::string> of(const std::string& cell, const std::string& dialogue,
+  /// One text for each metric, "" if there is no such score.
+  std::vector<std::string> of(const MethodAnswer& answer, const std::string& dialogue,
                               int turn) const {
     std::vector<std::string> out;
     for (const auto& scores : scores_) {
-      const auto found = scores.find({cell, dialogue, turn});
+      const auto found = scores.find({answer.cell, dialogue, turn});
       out.push_back(found == scores.end() ? "" : found->second);
     }
+    if (own_digits_ && answer.score) out.front() = number_text(*answer.score, *own_digits_);
     return out;
   }
 
  private:
   std::vector<std::map<std::tuple<std::string, std::string, int>, std::string>> scores_;
+  std::optional<int> own_digits_;  // of the first metric, if it is the cells' own
 };
 
 }  // namespace
@@ -73,6 +79,9 @@ std::optional<std::string> dialogue_data(const Store& store,
   const Results& results = metrics.front().results;
   const std::vector<Cell>& cells = results.cells();
   if (std::all_of(cells.begin(), cells.end(), is_probe)) return "";
+  std::size_t answers = 0;
+  for (const Cell& cell : cells) answers += results.stratum(cell.key, -1).turns.size();
+  if (kBytesOfAnswer * answers > most) return std::nullopt;  // without reading them
   OrderedJson out = {{"metrics", OrderedJson::array()}, {"cells", OrderedJson::array()}};
   for (const MetricResults& metric : metrics) out["metrics"].push_back(metric.name);
   std::map<std::pair<std::string, std::string>, std::size_t> places;  // by key and method
@@ -83,7 +92,7 @@ std::optional<std::string> dialogue_data(const Store& store,
   const ScoreTexts scores(store, metrics);
   TextPool pool;
   OrderedJson turns = OrderedJson::array();
-  std::size_t answers = 0;
+  answers = 0;
   const auto is_full = [&] { return pool.bytes() + kBytesOfAnswer * answers > most; };
   AnswersRequest request;
   request.experiment = results.manifest().name;
@@ -95,7 +104,7 @@ std::optional<std::string> dialogue_data(const Store& store,
       const bool answered = a.status == "ok" || !a.answer.empty();  // or not scored, but present
       of_methods.push_back({places.at({a.cell, a.method}),
                             answered ? OrderedJson(pool.add(a.answer)) : OrderedJson(-1),
-                            scores.of(a.cell, turn.dialogue, turn.turn),
+                            scores.of(a, turn.dialogue, turn.turn),
                             a.tokens ? OrderedJson(*a.tokens) : OrderedJson(nullptr),
                             a.finish_reason == "length" ? 1 : 0, a.status,
                             a.error.empty() ? OrderedJson(-1) : OrderedJson(pool.add(a.error))});

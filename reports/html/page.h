@@ -12,9 +12,9 @@ namespace turnbench {
 struct PageSection {
   std::string id;  ///< anchor: "x-" and the experiment's name
   std::string title;
-  std::string index_row;  ///< its row of the page's index, HTML
-  std::string head, body;  ///< HTML: title and description, and the rest
-  std::string dialogues;   ///< JSON for the script, or ""
+  std::string index_row;         ///< its row of the page's index, HTML
+  std::string head, body;        ///< HTML: title and description, and the rest
+  std::string dialogues;         ///< JSON for the script, or ""
   bool lacks_dialogues = false;  ///< because they are too large
   struct Link {
     std::string id, title;

@@ -32,7 +32,7 @@ std::string data_html(double value, const std::string& text) {
   return fmt::format("<data value=\"{}\">{}</data>", value, text);
 }
 
-/// The best mean of each column, as it is printed; "" for columns with fewer than two means.
+/// The best mean of each column, as it is printed; "" if all are equal.
 std::vector<std::string> best_means(const Pivot& p) {
   std::vector<std::string> out;
   for (std::size_t c = 0; c < p.columns.size(); ++c) {
@@ -41,9 +41,11 @@ std::vector<std::string> best_means(const Pivot& p) {
       if (row[c] && row[c]->estimate.known) means.push_back(row[c]->estimate.mean);
     }
     const auto [least, most] = std::minmax_element(means.begin(), means.end());
-    out.push_back(means.size() < 2
-                      ? ""
-                      : number_text(p.value->lower_is_better ? *least : *most, p.value->digits));
+    const int digits = p.value->digits;
+    if (means.empty() || number_text(*least, digits) == number_text(*most, digits))
+      out.emplace_back();
+    else
+      out.push_back(number_text(p.value->lower_is_better ? *least : *most, digits));
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Tables: sorting, filters, and the choice of metric and baseline.
+// Tables: sorting, filters, and fixed labels.
 
 const collator = new Intl.Collator("en", {numeric: true});
 
@@ -69,6 +69,8 @@ class Table {
     this.heads = placedCells(table.tHead.rows).flat();
     this.columns = Math.max(...this.heads.map((head) => head.to));
     this.labels = table.tHead.querySelectorAll("th.label").length;
+    for (const {cell} of this.heads.filter((head) => head.cell.scope === "colgroup"))
+      cell.replaceChildren(element("span", {className: "stuck"}, ...cell.childNodes));
     for (const head of this.heads) {
       if (head.to - head.from > 1 || head.cell.scope === "colgroup") continue;
       const button = element("button", {type: "button", className: "sort"});
@@ -90,6 +92,41 @@ class Table {
               .sort((a, b) => compareKeys(a.key, b.key, direction))
               .map(({row}) => row);
     this.body.append(...rows);
+    this.markRepeats();
+  }
+
+  // Labels that repeat those of the row above are less prominent.
+  markRepeats() {
+    let above = [];
+    for (const row of [...this.body.rows].filter(({hidden}) => !hidden)) {
+      const labels = [...row.querySelectorAll("th")];
+      let same = true;
+      labels.forEach((label, i) => {
+        same &&= i + 1 < labels.length && label.textContent === above[i];
+        label.classList.toggle("repeated", same);
+      });
+      above = labels.map((label) => label.textContent);
+    }
+  }
+
+  // Fixes all columns of labels if at least half of the width remains, else the last one.
+  pinLabels() {
+    const rows = [this.table.tHead.rows[0], ...this.rows];
+    const labels = rows.map((row) => [...row.cells].filter((cell) => cell.matches("th.label")));
+    const count = Math.min(...labels.map((cells) => cells.length));
+    const widths = labels[0].slice(0, count).map((cell) => cell.offsetWidth);
+    const total = widths.reduce((sum, width) => sum + width, 0);
+    const all = 2 * total <= this.table.parentElement.clientWidth;
+    let left = 0;
+    for (let column = 0; column < count; column++) {
+      const pinned = all || column === count - 1;
+      for (const cells of labels) {
+        cells[column].style.position = pinned ? "sticky" : "static";
+        cells[column].style.left = pinned ? `${left}px` : "";
+      }
+      if (pinned) left += widths[column];
+    }
+    this.table.style.setProperty("--pinned", `${left}px`);  // where the other columns begin
   }
 
   // The column and the order by which the table is sorted.
@@ -115,6 +152,7 @@ class Table {
       row.hidden = !matches(text, words);
       shown += !row.hidden;
     }
+    this.markRepeats();
     return shown;
   }
 
@@ -131,102 +169,5 @@ class Table {
     for (const row of this.rows) {
       [...row.cells].forEach((cell, column) => { cell.hidden = !shown[column]; });
     }
-  }
-}
-
-const MANY_COLUMNS = 4;
-
-// A part of the page that has several views: of each, one metric and one baseline.
-class Result {
-  // `open`: shows the dialogues of an entry, given the view; undefined if there are none.
-  constructor(section, open) {
-    this.open = open;
-    this.heading = section.querySelector(".heading");
-    this.view = section.querySelector(".view");
-    this.views = [this.view, ...section.querySelectorAll("template")].map((node) => (
-        {node, metric: node.dataset.metric ?? "", baseline: node.dataset.baseline ?? ""}));
-    this.controls = element("div", {className: "controls"});
-    this.shown = this.views[0];
-    this.addChoices();
-    this.addFilters();
-    if (this.controls.hasChildNodes()) this.view.before(this.controls);
-    this.adopt();
-  }
-
-  addChoices() {
-    const metrics = [...new Set(this.views.map((view) => view.metric))];
-    if (metrics.length > 1) {
-      this.metric = choice(metrics.map((name) => [name, name]), () => this.change());
-      this.controls.append(labelled("Metric", this.metric));
-    }
-    const baselines = [...new Set(this.views.map((view) => view.baseline))];
-    if (baselines.length > 1) {
-      this.baseline = choice(baselines.map((name) => [name, name || "none"]), () => this.change());
-      this.baseline.value = this.shown.baseline;
-      this.controls.append(labelled("Differences to", this.baseline));
-    }
-  }
-
-  addFilters() {
-    const table = this.view.querySelector("table");
-    if (!table) return;
-    const input = () => {
-      const out = element("input", {type: "search", size: 14});
-      out.addEventListener("input", () => this.filter());
-      return out;
-    };
-    this.rowFilter = input();
-    this.controls.append(labelled("Rows with", this.rowFilter));
-    const numbers = table.tHead.querySelectorAll("th:not(.label, .counter, [scope=colgroup])").length;
-    if (numbers >= MANY_COLUMNS) {
-      this.columnFilter = input();
-      this.controls.append(labelled("Columns with", this.columnFilter));
-    }
-    this.status = element("span", {className: "control", role: "status"});
-    this.controls.append(this.status);
-  }
-
-  // Shows the chosen view, with the same order and filters.
-  change() {
-    const metric = this.metric?.value ?? this.shown.metric;
-    const baseline = this.baseline?.value ?? this.shown.baseline;
-    const of = this.views.filter((view) => view.metric === metric);
-    const next = of.find((view) => view.baseline === baseline) ?? of[0];
-    if (next.node instanceof HTMLTemplateElement) {
-      const view = element("div", {className: "view"});
-      view.append(next.node.content);
-      next.node.remove();
-      next.node = view;
-    }
-    const sorting = this.table?.sorting;
-    this.view.replaceWith(next.node);
-    this.view = next.node;
-    this.shown = next;
-    if (this.baseline) this.baseline.value = next.baseline;
-    const caption = this.view.querySelector("caption");
-    if (caption && this.heading) this.heading.textContent = caption.textContent;
-    this.adopt();
-    if (this.table) this.table.sorting = sorting;
-  }
-
-  // Adds the controls within a view when it is shown for the first time.
-  adopt() {
-    if (!this.shown.adopted) {
-      this.shown.adopted = true;
-      const table = this.view.querySelector("table");
-      this.shown.table = table && new Table(table);
-      setUpCharts(this.view);
-      if (this.open) setUpEntries(this.view, (cell) => this.open(cell, this.shown));
-    }
-    this.table = this.shown.table;
-    this.filter();
-  }
-
-  filter() {
-    if (!this.table) return;
-    const words = wordsOf(this.rowFilter.value);
-    const shown = this.table.filterRows(words), all = this.table.rows.length;
-    this.status.textContent = words.length > 0 ? `${shown} of ${all} rows` : "";
-    if (this.columnFilter) this.table.filterColumns(wordsOf(this.columnFilter.value));
   }
 }
