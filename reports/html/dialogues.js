@@ -64,7 +64,7 @@ const KINDS = {
   "lower scores": (opened, other) =>
       opened.some((answer) => Number(answer.score) < Number(other?.score)),
   "failures": (opened) => opened.some(isFailed),
-  "cut at the length limit": (opened) => opened.some((answer) => answer.limited),
+  "cut answers": (opened) => opened.some((answer) => answer.limited),
 };
 
 function answerRow(answer, other) {

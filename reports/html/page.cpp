@@ -58,7 +58,7 @@ std::string index_html(const std::vector<PageSection>& sections) {
       page_title(sections) +
       "</h1>\n<div class=\"view\"><div class=\"scroll\" role=\"region\" tabindex=\"0\" "
       "aria-labelledby=\"experiments-title\"><table "
-      "class=\"text\"><caption>Experiments</caption><thead><tr>";
+      "class=\"text index\"><caption>Experiments</caption><thead><tr>";
   for (const char* name : {"experiment", "title", "models", "datasets"})
     out += fmt::format("<th scope=\"col\" class=\"label\">{}</th>", name);
   for (const char* name : {"methods", "dialogues in all cells", "failed records"})

@@ -102,11 +102,11 @@ void SectionWriter::add_failures() {
   const std::string heading = add_heading("failures", title);
   std::map<std::string, const Cell*> cells;
   for (const Cell& cell : results_.cells()) cells[cell.key] = &cell;
-  add(
-      fmt::format("<div class=\"view\"><div class=\"scroll\" "
-                  "role=\"region\" tabindex=\"0\" "
-                  "aria-labelledby=\"{}\"><table class=\"text\"><caption>{}</caption><thead><tr>",
-                  heading, title));
+  add(fmt::format(
+      "<div class=\"view\"><div class=\"scroll\" "
+      "role=\"region\" tabindex=\"0\" "
+      "aria-labelledby=\"{}\"><table class=\"text failures\"><caption>{}</caption><thead><tr>",
+      heading, title));
   for (const char* name : {"method", "model", "dataset", "position", "history", "answers",
                            "dialogue", "turn", "error"})
     add(fmt::format("<th scope=\"col\" class=\"label\">{}</th>", name));

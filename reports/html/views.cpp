@@ -81,7 +81,7 @@ class TableViews {
   std::size_t left_out_ = 0;
 };
 
-/// Adds the views of one metric, all or those without a choice of the baseline.
+/// Adds the views of one metric, without those that exceed the budget.
 void TableViews::add(const MetricResults& metric, std::size_t table, bool is_first) {
   const Results& results = metric.results;
   const TableSpec& own = results.tables()[table];
@@ -90,6 +90,15 @@ void TableViews::add(const MetricResults& metric, std::size_t table, bool is_fir
     spec.difference_to = baseline;
     return make_pivot(results, spec, shown_.comparison);
   };
+  const auto add_view = [&](const Pivot& p) {
+    const std::string html = view_html(false, metric.name, p.baseline, content(p));
+    if (html.size() > budget_.bytes) {
+      ++left_out_;
+      return;
+    }
+    budget_.bytes -= html.size();
+    others_ += html;
+  };
   const Pivot plain = view("");
   const std::size_t cost = cost_of(plain);
   if (is_first) {
@@ -97,37 +106,28 @@ void TableViews::add(const MetricResults& metric, std::size_t table, bool is_fir
   } else if (cost == 0) {
     return;  // no entry has a value
   }
-  std::string added;
-  if (!is_first || !shown_.baseline.empty())
-    added += view_html(false, metric.name, "", content(plain));
-  if (!is_first && !own.difference_to.empty())
-    added += view_html(false, metric.name, own.difference_to, content(view(own.difference_to)));
+  if (!is_first || !shown_.baseline.empty()) add_view(plain);
+  if (!is_first && !own.difference_to.empty()) add_view(view(own.difference_to));
   std::vector<std::string> baselines = possible_baselines(results, own);
   std::erase(baselines, own.difference_to);
   if (cost * baselines.size() > budget_.differences) {
     left_out_ += baselines.size();
-    baselines.clear();
-  }
-  for (const std::string& baseline : baselines) {
-    const Pivot p = view(baseline);
-    if (p.has_differences()) added += view_html(false, metric.name, baseline, content(p));
-  }
-  if (added.size() > budget_.bytes) {
-    left_out_ += baselines.size();
     return;
   }
   budget_.differences -= cost * baselines.size();
-  budget_.bytes -= added.size();
-  others_ += added;
+  for (const std::string& baseline : baselines) {
+    if (const Pivot p = view(baseline); p.has_differences()) add_view(p);
+  }
+}
+
+std::string left_out_html(std::size_t views) {
+  if (views == 0) return "";
+  return note_html(fmt::format(
+      "{} other views are left out, because the page would be too large or take too long.", views));
 }
 
 std::string TableViews::html() const {
-  std::string out = first_ + others_;
-  if (left_out_ > 0) {
-    out += note_html(fmt::format(
-        "{} views with other baselines are left out: the table is too large.", left_out_));
-  }
-  return out;
+  return first_ + others_ + left_out_html(left_out_);
 }
 
 /// The chart of all datasets, and those of single datasets in a block that can be opened.
@@ -183,16 +183,20 @@ std::string table_views_html(const std::vector<MetricResults>& metrics, std::siz
 
 std::string chart_views_html(const std::vector<MetricResults>& metrics, ViewBudget& budget) {
   std::string out;
+  std::size_t left_out = 0;
   for (const MetricResults& metric : metrics) {
     const std::vector<DotChart> charts = position_charts(metric.results);
     const bool is_first = &metric == &metrics.front();
     if (!is_first && std::none_of(charts.begin(), charts.end(), has_dots)) continue;
     const std::string view = view_html(is_first, metric.name, "", charts_html(charts));
-    if (!is_first && view.size() > budget.bytes) continue;
+    if (!is_first && view.size() > budget.bytes) {
+      ++left_out;
+      continue;
+    }
     if (!is_first) budget.bytes -= view.size();
     out += view;
   }
-  return out;
+  return out + left_out_html(left_out);
 }
 
 }  // namespace turnbench

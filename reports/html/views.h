@@ -25,7 +25,7 @@ MetricResults as_metric(Results results);
 
 /// What the additional views of a page may still cost.
 struct ViewBudget {
-  std::size_t differences = 3'000'000;  ///< to test, counted once for each of their dialogues
+  std::size_t differences = 1'000'000;  ///< to test, counted once for each of their dialogues
   std::size_t bytes = 3'000'000;
 };
 

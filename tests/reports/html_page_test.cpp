@@ -9,6 +9,7 @@
 
 #include "common/text.h"
 #include "hand_made_store.h"
+#include "reports/html/views.h"
 #include "reports/render.h"
 
 namespace turnbench {
@@ -140,6 +141,21 @@ TEST_F(HtmlPage, ViewsHaveTheNumbersOfOtherMetrics) {
     views += html.substr(at, html.find("</template>", at) - at);
   }
   expect_numbers(views, Results(hand_.store(), "hand", {"rouge_l", ""}));
+}
+
+TEST_F(HtmlPage, LeavesOutViewsBeyondTheBudget) {
+  const std::vector<MetricResults> metrics = results_by_metric(hand_.store(), "hand", {});
+  const Pivot shown = make_pivot(metrics[0].results, metrics[0].results.tables()[0]);
+  const auto views = [&](ViewBudget budget) {
+    return table_views_html(metrics, 0, shown, "heading", budget);
+  };
+  EXPECT_EQ(found(views({}), "(<template)").size(), 3u) << "none, and two other baselines";
+  EXPECT_EQ(views({}).find("left out"), std::string::npos);
+  const std::string untested = views({.differences = 47}), short_of = views({.bytes = 100});
+  EXPECT_EQ(found(untested, "(<template)").size(), 1u);
+  EXPECT_NE(untested.find("2 other views are left out"), std::string::npos);
+  EXPECT_EQ(found(short_of, "(<template)").size(), 0u);
+  EXPECT_NE(short_of.find("3 other views are left out"), std::string::npos);
 }
 
 TEST_F(HtmlPage, EveryLinkHasOneTarget) {
