@@ -22,14 +22,17 @@ function partOfTable(table, labels, from, to) {
 function setUpPrinting() {
   let parts = [], tables = [];
   addEventListener("beforeprint", () => {
-    for (const table of document.querySelectorAll("main .scroll > table:not(.text)")) {
+    for (const table of document.querySelectorAll("main .scroll > table")) {
       const shown = table.cloneNode(true);
       for (const cell of shown.querySelectorAll("[hidden]")) cell.remove();
-      const labels = shown.tHead.querySelectorAll("th.label").length;
+      // Heads that are repeated on the next page lack the text of buttons.
+      for (const control of shown.querySelectorAll(".sort, .stuck, .open"))
+        control.replaceWith(...control.childNodes);
       const columns = Math.max(...placedCells(shown.tHead.rows)[0].map(({to}) => to));
-      if (columns - labels <= PRINTED_COLUMNS) continue;
-      for (let from = labels; from < columns; from += PRINTED_COLUMNS) {
-        const part = partOfTable(shown, labels, from, Math.min(from + PRINTED_COLUMNS, columns));
+      const labels = shown.tHead.querySelectorAll("th.label").length;
+      const step = table.matches(".text") ? columns : PRINTED_COLUMNS;
+      for (let from = labels; from < columns; from += step) {
+        const part = partOfTable(shown, labels, from, Math.min(from + step, columns));
         table.before(part);
         parts.push(part);
       }
