@@ -73,7 +73,8 @@ TEST(DialogueData, EndsNoScriptElement) {
 
 TEST(DialogueData, IsLeftOutOfLargePages) {
   HandMadeStore hand;
-  hand.add(key("full"), "a", 1, 1, 100, 0, std::string(10'000'000, 'x'));
+  hand.add(key("full"), "a", 1, 1, 100, 0, std::string(6'000'000, 'x'));
+  hand.add(key("snapkv:budget=64"), "a", 1, 1, 100, 0, std::string(6'000'000, 'y'));
   const std::string page = render_html(hand.store(), PageRequest{{"hand"}});
   EXPECT_LT(page.size(), 10'000'000u);
   EXPECT_EQ(page.find("class=\"dialogues\">"), std::string::npos);
