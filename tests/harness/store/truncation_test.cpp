@@ -161,8 +161,8 @@ TEST(PromptLimit, TurnsWithContextsShareWhatTheOthersLeave) {
   Cells cells;
   cells.add("full");
   constexpr int kLimit = 240;
-  const UnitResult result =
-      world.run({{&dialogues[0], cells.cells}}, {.max_prompt_tokens = kLimit, .max_new_tokens = 1});
+  const UnitResult result = world.run({{&dialogues[0], {cells.cells.front()}}},
+                                      {.max_prompt_tokens = kLimit, .max_new_tokens = 1});
   ASSERT_EQ(result.records.size(), 3u);
   const Record& first = result.records[0];
   EXPECT_GT(first.truncated_tokens, 0);
