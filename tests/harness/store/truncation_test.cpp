@@ -156,7 +156,7 @@ TEST(PromptLimit, DialogueThatCannotBeCutFailsAlone) {
 TEST(PromptLimit, TurnsWithContextsShareWhatTheOthersLeave) {
   const SmallWorld world;
   std::vector<Dialogue> dialogues =
-      make_tiny_dialogues(TinyTask::kFact, {.turns = 3, .length = 300, .count = 1, .seed = 3});
+      make_tiny_dialogues(TinyTask::kFact, {.turns = 3, .length = 900, .count = 1, .seed = 3});
   for (std::size_t t = 1; t < 3; ++t) dialogues[0].turns[t].contexts.clear();
   Cells cells;
   cells.add("full");
