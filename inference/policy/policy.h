@@ -22,14 +22,17 @@ inline DeviceNeeds demand_at(const SelectionPolicy& selection, const LayerView& 
 struct Placement {
   bool host = false;  ///< in host memory; the device has a working set for each layer
   Residency::Rule rule = Residency::Rule::kLru;
-  int cache_tokens = 0;  ///< per KV set and layer, in addition to what a step needs
+  /// Per KV set and layer.  kLru, kLfu: in addition to the buffer of a step; other rules: at least
+  /// what a step loads.
+  int cache_tokens = 0;
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
 };
 
 /// The options of a layer's working set.  sets: KV sets of the layer; longest: tokens of the
-/// largest one.  A working set has at most `longest` slots plus a reserve for the answer; an answer
-/// that needs more gets a new working set.
+/// largest one.  The cache and the pinned tokens have at most about `longest` slots each, plus a
+/// reserve for the answer; the buffer of a step has at most this number for each list of a set.  An
+/// answer that needs more gets a new working set.
 /// @throws Error (input) if the placement's device cache is too small for the tokens that a step
 /// loads under the cache rule.
 Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,

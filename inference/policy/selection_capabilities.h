@@ -47,10 +47,10 @@ class PromptSelection {
   /// The number of rows in the next query block; `select` is called once per block.  Called for
   /// each layer before each block.  view: of the pass, from the block's first row on.
   virtual int query_block_rows(const LayerView& view) { return view.rows; }
-  /// Called after the attention of a query block.  The view equals that of `select`, except that
-  /// its `sets` are those that attention has read.  If only pinned tokens are on the device, these
-  /// sets contain only pinned tokens.  lse: log-sum-exp over all keys that the rows read, [rows,
-  /// heads].
+  /// Called after the attention of a query block of a prompt, and after that of a decode step.  The
+  /// view equals that of `select`, except that its `sets` are those that attention has read.  If
+  /// only pinned tokens are on the device, these sets contain only pinned tokens.  lse: log-sum-exp
+  /// over all keys that the rows read, [rows, heads].
   virtual void after_attention(const LayerView&, MatrixView<const float> /*lse*/) {}
 };
 
@@ -126,7 +126,8 @@ class KeyRebuilder {
 class IndexTransfer {
  public:
   virtual ~IndexTransfer() = default;
-  /// Called in each step for each offloaded layer, before the attention of the previous layer.
+  /// Called in each step for each offloaded layer, before the attention of the previous layer
+  /// (layer 0: before its own).
   virtual void prefetch(int layer, const IndexPath&) = 0;
 };
 
