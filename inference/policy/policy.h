@@ -30,9 +30,9 @@ struct Placement {
 };
 
 /// The options of a layer's working set.  sets: KV sets of the layer; longest: tokens of the
-/// largest one.  The cache and the pinned tokens have at most about `longest` slots each, plus a
-/// reserve for the answer; the buffer of a step has at most this number for each list of a set.  An
-/// answer that needs more gets a new working set.
+/// largest one.  The pinned tokens and the cache each have at most about `longest` + 4,096 slots
+/// per set (4,096 is a reserve for the answer); the buffer of a step has at most this number for
+/// each list of the set.  An answer that needs more gets a new working set.
 /// @throws Error (input) if the placement's device cache is too small for the tokens that a step
 /// loads under the cache rule.
 Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,

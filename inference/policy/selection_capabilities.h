@@ -94,8 +94,9 @@ class SelectsAhead {
 class OffloadsDuringDecode {
  public:
   virtual ~OffloadsDuringDecode() = default;
-  /// Called before each step; `size.tokens` excludes the step's token.  If `everything` is not set
-  /// in the result, the layer is offloaded, and the tokens that the previous step read stay on the
+  /// Called before each step for each layer that is on the device (`size.layer`); `size.tokens`
+  /// excludes the step's token.  If `everything` is not set in the result, the layer is offloaded,
+  /// and the tokens that the previous step read stay on the
   /// device.
   virtual DeviceNeeds demand_while_decoding(const PromptSize& size) const = 0;
   /// True if layers may be offloaded during decoding.
