@@ -1,6 +1,7 @@
 #include "inference/kv/working_set.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/error.h"
@@ -174,6 +175,13 @@ void WorkingSet::await_fetch() {
   link_->wait(fetched_);
 }
 
+std::int64_t WorkingSet::blocks_of(std::span<const KvHeadCache> host) const {
+  std::int64_t tokens = 0;
+  for (const KvHeadCache& set : host)
+    tokens = std::max<std::int64_t>(tokens, set.size() - options().first);
+  return (tokens + options().block - 1) / options().block;
+}
+
 void WorkingSet::make_room(std::span<const KvHeadCache> host,
                            std::span<const std::vector<std::int32_t>> lists,
                            const PinnedSlots& pinned, int answer, LedgerEntry& ledger) {
@@ -182,9 +190,13 @@ void WorkingSet::make_room(std::span<const KvHeadCache> host,
   const std::int64_t slots_each = needs_.block > 0 ? 1 : roomier.block;
   const std::int64_t promised =
       needs_.step_tokens / (roomier.per_list ? roomier.lists_per_set : 1) + needs_.pinned_tokens;
+  const std::int64_t blocks = blocks_of(host);  // a step cannot read more of them
+  const bool has_all = !has_step_buffer(roomier) && roomier.cache_tokens / roomier.block >= blocks;
   const std::int64_t room =
-      roomier.pinned_tokens +
-      (has_step_buffer(roomier) ? roomier.step_tokens : roomier.cache_tokens / slots_each);
+      has_all
+          ? std::numeric_limits<std::int64_t>::max()
+          : roomier.pinned_tokens + (has_step_buffer(roomier) ? roomier.step_tokens
+                                                              : roomier.cache_tokens / slots_each);
   const std::int64_t most = most_selected(lists, roomier, std::min(room, promised));
   if (most > promised + answer) {
     throw runtime_error(
@@ -198,7 +210,8 @@ void WorkingSet::make_room(std::span<const KvHeadCache> host,
   if (has_step_buffer(roomier)) {
     roomier.step_tokens = static_cast<std::int32_t>(2 * most);
   } else {
-    roomier.cache_tokens = static_cast<std::int32_t>(2 * most * slots_each);
+    const std::int64_t read = slots_each > 1 ? std::min(most, blocks) : most;
+    roomier.cache_tokens = static_cast<std::int32_t>(2 * read * slots_each);
   }
   renew(roomier, host, 0, pinned, ledger);
 }

@@ -79,6 +79,8 @@ class WorkingSet {
   void truncate(std::span<const std::int32_t> tokens);
 
  private:
+  /// The number of blocks that the tokens of the longest set belong to.
+  std::int64_t blocks_of(std::span<const KvHeadCache> host) const;
   /// Makes a new working set with only the pinned tokens, except the `newest` last tokens of each
   /// set.  Starts its transfers.
   void renew(const Residency::Options& options, std::span<const KvHeadCache> host, int newest,

@@ -72,6 +72,18 @@ TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
   EXPECT_EQ(some.sequence.resident_kv_bytes(), layer(kPrompt + slots));
 }
 
+// Steps that read many tokens of each block need only as many blocks as the prompt has.
+TEST_F(KvBytes, DoNotGrowIfTheDeviceHasAllBlocks) {
+  for (const char* spec :
+       {"full:placement=host,cache_rule=demand-lru", "full:placement=host,cache_rule=demand-mass",
+        "full:placement=host,cache_rule=previous,cache_block=8",
+        "snapkv:budget=40,placement=host,cache_rule=demand-lru"}) {
+    Conversation c = after_prompt(spec);
+    for (const int token : synthetic_tokens(3, 2)) c.answer(token);
+    EXPECT_EQ(c.sequence.added_kv_bytes(), 0u) << spec;
+  }
+}
+
 // The tokens of the previous step take as much memory as the tokens that a step reads, not a block
 // for each token.
 TEST_F(KvBytes, OfThePreviousStepAreItsTokens) {
