@@ -426,8 +426,10 @@ std::vector<Dialogue> load_dialogues(std::string_view name, const fs::path& sour
         name);
   }
   if (!dataset.has_question_ids && !options.leave_out.empty()) {
-    throw input_error("{}: found questions to leave out, expected none: its questions have no ids",
-                      name);
+    throw input_error(
+        "{}: found questions to leave out, expected none: only LoCoMo's and REALTALK's datasets "
+        "have ids of questions",
+        name);
   }
   return dataset.load(source, options);
 }

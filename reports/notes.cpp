@@ -54,10 +54,10 @@ bool has_ranges(const std::vector<Pivot>& pivots) {
 
 }  // namespace
 
-std::string caption(const std::vector<Pivot>& pivots, const std::string& differences,
-                    bool counters) {
+std::string caption(const std::vector<Pivot>& pivots, const std::string& differences, bool counters,
+                    bool scales) {
   const auto shares = std::count_if(pivots.begin(), pivots.end(),
-                                    [](const Pivot& p) { return p.value->is_share(); });
+                                    [&](const Pivot& p) { return scales && p.value->is_share(); });
   std::string out = shares == std::ssize(pivots) ? "Means x100 with 95% intervals over dialogues"
                                                  : "Means with 95% intervals over dialogues";
   if (shares > 0 && shares < std::ssize(pivots)) out += ", scores x100";

@@ -126,6 +126,9 @@ std::string dataset_description(const DatasetEntry& entry) {
 }  // namespace
 
 Position own_position(const std::vector<Dialogue>& dialogues, const std::string& dataset) {
+  if (dialogues.empty()) {
+    throw input_error("dataset {}: found no dialogues, expected at least one", printable(dataset));
+  }
   if (const std::optional<Position> one = common_position(dialogues)) return *one;
   throw input_error(
       "dataset {}: found questions at several positions, expected one \"position\" in all of its "

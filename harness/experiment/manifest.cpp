@@ -113,7 +113,7 @@ DatasetEntry parse_dataset(const JsonView& json) {
   out.postprocess = json.get("postprocess", std::string());
   out.limit = static_cast<std::size_t>(json.get_integer("limit", 0, 0, 1'000'000));
   out.seed = static_cast<std::uint64_t>(json.get_integer("seed", 0, 0));
-  out.turns = static_cast<int>(json.get_integer("turns", 0, 0, 16));
+  out.turns = static_cast<int>(json.get_integer("turns", 0, 0, 100));
   out.length = static_cast<int>(json.get_integer("length", 0, 0, 10'000'000));
   if (json.has("depth")) {
     out.depth = json.at("depth").as_number();

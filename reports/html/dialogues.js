@@ -145,7 +145,8 @@ class DialogueList {
     appendText(this.title, title);
     this.turns = dialogues.turns(entry, Math.max(0, dialogues.data.metrics.indexOf(metric)));
     const methods = [...new Set(this.turns.flatMap((turn) => turn.answers.map((a) => a.method)))];
-    this.compared.replaceChildren(...methods.map((name) => element("option", {value: name}, name)));
+    this.compared.replaceChildren(
+        ...methods.map((name) => element("option", {value: name}, visibleText(name))));
     this.compared.value = methods.includes(baseline) ? baseline : methods[0] ?? "";
     this.kind.value = "all";
     this.filter.value = "";

@@ -166,6 +166,7 @@ std::string table_html(const Pivot& p, const std::string& heading) {
 
 std::string table_notes_html(const Pivot& p) {
   std::string out;
+  if (p.value->is_share()) out += note_html("Means are x100.");
   if (p.has_differences()) {
     const char* worse = p.value->lower_is_better ? "more" : "less";
     const char* better = p.value->lower_is_better ? "less" : "more";

@@ -1,19 +1,27 @@
 // Texts of models and datasets: they are inserted as text nodes only, with invisible characters and
 // those that change the direction of text written as escapes.
 
-const INVISIBLE = new RegExp("[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u180e" +
-    "\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]", "g");
+const INVISIBLE = new RegExp("[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u180e" +
+    "\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\u{e0000}-\\u{e007f}]", "gu");
 
 // Characters of a text that are shown at first, and those before its first difference.
 const SHOWN = 1200, SHOWN_BEFORE = 200;
 
+function escaped(character) {
+  const code = character.codePointAt(0).toString(16);
+  return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, "0")}`;
+}
+
+function visibleText(text) {
+  return text.replace(INVISIBLE, escaped);
+}
+
 function appendText(parent, text) {
   let end = 0;
   for (const {0: character, index} of text.matchAll(INVISIBLE)) {
-    const code = character.charCodeAt(0).toString(16).padStart(4, "0");
     parent.append(text.slice(end, index),
-                  element("span", {className: "invisible", textContent: `\\u${code}`}));
-    end = index + 1;
+                  element("span", {className: "invisible", textContent: escaped(character)}));
+    end = index + character.length;
   }
   parent.append(text.slice(end));
 }

@@ -163,7 +163,8 @@ TEST(Locomo, LeavesOutQuestionsByTheirIds) {
             ":2: found the question \"c-1_qa6\", expected one of " + data.string());
   EXPECT_EQ(refusal(" \n"), ": found no id, expected one id of a question per line");
   EXPECT_EQ(message_of([&] { load_dialogues("longbench-v2", data, {.leave_out = ids}); }),
-            "longbench-v2: found questions to leave out, expected none: its questions have no ids");
+            "longbench-v2: found questions to leave out, expected none: only LoCoMo's and "
+            "REALTALK's datasets have ids of questions");
 }
 
 /// The message for a second conversation that `change` damages.

@@ -284,7 +284,8 @@ TEST(Values, LowerMayBeBetter) {
         << side;
   }
   const std::string caption = "Means with 95% intervals over dialogues, scores x100; ";
-  EXPECT_NE(html.find(caption), std::string::npos);
+  EXPECT_NE(html.find("Means with 95% intervals over dialogues; "), std::string::npos);
+  EXPECT_NE(html.find("Means are x100."), std::string::npos) << "of the table of scores";
   EXPECT_NE(render_markdown(results).find(caption), std::string::npos);
   EXPECT_NE(
       render_markdown(results).find("| 40.00 [40.00, 40.00] (+20.00 [+20.00, +20.00], p 0.008) |"),
