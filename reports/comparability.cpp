@@ -270,6 +270,12 @@ void compare_budget_units(const std::vector<Subject>& subjects, Remarks& remarks
   if (any_budget) remarks.add_if_differs(respect, "budget");
 }
 
+/// Whether a share is one of the text before the question, whose size a store does not contain.
+bool evicts_before_question(const MethodSettings::Part& part) {
+  const auto found = part.values.find(std::string(compress_parameter().name));
+  return found != part.values.end() && found->second == "before_question";
+}
+
 /// Finds budgets that were exceeded, on the mean over the records: for eviction, tokens kept at the
 /// end of the prompt; for selection, tokens read per decode step.  The tokens of the answer,
 /// including the step's own, are not counted against the budget.
@@ -285,7 +291,7 @@ void find_exceeded(const std::vector<Subject>& subjects, Remarks& remarks) {
     if (usage.prompt.count == 0) continue;
     for (const MethodSettings::Part& part : subjects[i].settings.parts) {
       const std::optional<Budget> budget = budget_of(part);
-      if (!budget) continue;
+      if (!budget || (budget->is_ratio && evicts_before_question(part))) continue;
       const double allowed =
           budget->is_ratio ? budget->value * usage.prompt.value() : budget->value;
       const auto check = [&](Respect& respect, const Mean& found, double on_top) {

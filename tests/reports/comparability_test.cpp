@@ -160,6 +160,12 @@ TEST(Comparability, ExceededBudgetsAreNamed) {
                    "pqcache"}));
   EXPECT_EQ(Table().add("h2o:budget=100,comp=all", 180).lines("kept more than the budget"),
             (Lines{"kept more than the budget: 180 tokens of 100 in h2o"}));
+  EXPECT_EQ(Table()
+                .add("snapkv:budget=20%", 230)
+                .add("adakv:budget=20%,compress=before_question", 230)
+                .lines("kept more than the budget"),
+            (Lines{"kept more than the budget: 230 tokens of 200 in snapkv"}))
+      << "adakv's share is one of the text before the question";
   EXPECT_EQ(Table().add("snapkv:budget=100", 101, 104).lines("kept more than the budget"), Lines());
 }
 
