@@ -146,6 +146,15 @@ bool has_dots(const DotChart& chart) {
   });
 }
 
+/// Whether an experiment has too many results for further metrics, each of which is read and
+/// averaged like the first.
+bool is_large(const Results& results) {
+  constexpr std::size_t kMostDialogues = 50'000;  // in all cells
+  std::size_t run = 0;
+  for (const Cell& cell : results.cells()) run += results.progress(cell).run;
+  return run > kMostDialogues;
+}
+
 }  // namespace
 
 MetricResults as_metric(Results results) {
@@ -159,7 +168,7 @@ std::vector<MetricResults> results_by_metric(const Store& store, const std::stri
   std::vector<MetricResults> out;
   out.push_back(as_metric(Results(store, experiment, choice)));
   const std::string own_name = out.front().name;
-  if (!choice.metric.empty()) return out;
+  if (!choice.metric.empty() || is_large(out.front().results)) return out;
   for (const std::string& metric : store.metrics(experiment)) {
     for (const auto& [postprocess, is_own] : store.postprocesses(experiment, metric)) {
       if (is_own && metric == own_name) continue;

@@ -16,7 +16,8 @@ struct MetricResults {
 };
 
 /// The results of an experiment by every metric of which the store has scores.  The first are those
-/// that `choice` selects; if it names a metric, there are no others.
+/// that `choice` selects; if it names a metric, or if more than 50,000 dialogues have run in the
+/// cells of the experiment, there are no others.
 std::vector<MetricResults> results_by_metric(const Store& store, const std::string& experiment,
                                              const ScoreChoice& choice);
 
