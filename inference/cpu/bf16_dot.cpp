@@ -3,13 +3,10 @@
 #include "inference/cpu/bf16_linear.h"
 
 #if defined(__x86_64__) && defined(__linux__)
-#include <cpuid.h>
 #include <immintrin.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <string_view>
 
 #include "inference/cpu/bf16_round-inl.h"
 
@@ -140,27 +137,12 @@ __mmask16 columns_left(std::int64_t left) {
 }  // namespace
 
 bool available() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return false;
-  constexpr unsigned kVectors = 0xE6;  // states that the system saves
-  unsigned low = 0, high = 0;
-  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  if ((low & kVectors) != kVectors) return false;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  constexpr unsigned kAvx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL;
-  if ((b & kAvx512) != kAvx512) return false;
-  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0) return false;
-  constexpr unsigned kAvx512Bf16 = 1U << 5;
-  return (a & kAvx512Bf16) != 0;
+  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512bf16") != 0;
 }
 
 bool is_fast() {
-  unsigned greatest = 0;
-  std::array<unsigned, 3> maker{};  // EBX, EDX, ECX
-  if (__get_cpuid(0, &greatest, &maker[0], &maker[2], &maker[1]) == 0) return false;
-  char name[sizeof(maker)];
-  std::memcpy(name, maker.data(), sizeof(name));
-  return std::string_view(name, sizeof(name)) == "AuthenticAMD";
+  return __builtin_cpu_is("amd") != 0;
 }
 
 TURNBENCH_DOT void round_row(const float* x, std::int64_t n, std::uint16_t* out) {

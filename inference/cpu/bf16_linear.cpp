@@ -262,21 +262,26 @@ void for_parts(ThreadPool& pool, std::int64_t rows, std::int64_t part, const Bod
   });
 }
 
-/// Calls body(row, rows, first_panel, last_panel) for parts of the product, in parallel.
-template <typename Body>
-void for_shares(ThreadPool& pool, std::int64_t rows, std::int64_t panels, const Body& body) {
-  const std::int64_t row_blocks = (rows + kBf16RowBlock - 1) / kBf16RowBlock;
+/// Calls multiply(row, first_panel, last_panel, part of y) for parts of the product, in parallel,
+/// and adds the bias to them.
+template <typename Multiply>
+void for_shares(ThreadPool& pool, const PairedMatrix& w, const float* bias, MatrixView<float> y,
+                const Multiply& multiply) {
+  const std::int64_t row_blocks = (y.rows + kBf16RowBlock - 1) / kBf16RowBlock;
   // About four tasks per thread balance the load; groups are even, for kernels of two panels.
   const std::int64_t wanted = std::max<std::int64_t>(1, 4 * pool.size() / row_blocks);
   constexpr std::int64_t kLeast = 4;
-  std::int64_t group = pool.size() == 1 ? panels : (panels + wanted - 1) / wanted;
+  std::int64_t group = pool.size() == 1 ? w.panels() : (w.panels() + wanted - 1) / wanted;
   group = std::max(kLeast, (group + kLeast - 1) / kLeast * kLeast);
-  const std::int64_t groups = (panels + group - 1) / group;
+  const std::int64_t groups = (w.panels() + group - 1) / group;
   pool.parallel_for(row_blocks * groups, [&](std::size_t task, int) {
     const std::int64_t row = static_cast<std::int64_t>(task) / groups * kBf16RowBlock,
-                       first = static_cast<std::int64_t>(task) % groups * group;
+                       first = static_cast<std::int64_t>(task) % groups * group,
+                       last = std::min(first + group, w.panels());
+    const MatrixView<float> part = y.rows_at(row, std::min(kBf16RowBlock, y.rows - row));
     const FlushDenormals flush;
-    body(row, std::min(kBf16RowBlock, rows - row), first, std::min(first + group, panels));
+    multiply(row, first, last, part);
+    add_bias(bias, first * kPanelOutputs, std::min(last * kPanelOutputs, w.out), part);
   });
 }
 
@@ -289,11 +294,9 @@ void linear_by_tiles(ThreadPool& pool, MatrixView<const float> x, const PairedMa
   for_parts(pool, x.rows, amx::kTileRows, [&](std::int64_t first, std::int64_t count) {
     amx::round_to_tiles(x.rows_at(first, count), tiles + first * width);
   });
-  for_shares(pool, x.rows, w.panels(),
-             [&](std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t last) {
-               const MatrixView<float> part = y.rows_at(row, rows);
+  for_shares(pool, w, bias, y,
+             [&](std::int64_t row, std::int64_t first, std::int64_t last, MatrixView<float> part) {
                amx::multiply({tiles + row * width, &w, first, last, part});
-               add_bias(bias, first * kPanelOutputs, std::min(last * kPanelOutputs, w.out), part);
              });
 }
 
@@ -307,12 +310,10 @@ void linear_by_multiply_adds(ThreadPool& pool, MatrixView<const float> x, const 
       std::fill_n(wide + r * width + w.in, width - w.in, 0.0f);
     }
   });
-  for_shares(pool, x.rows, w.panels(),
-             [&](std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t last) {
-               const MatrixView<float> part = y.rows_at(row, rows);
+  for_shares(pool, w, bias, y,
+             [&](std::int64_t row, std::int64_t first, std::int64_t last, MatrixView<float> part) {
                HWY_DYNAMIC_DISPATCH(multiply_pairs)
                ({wide + row * width, width, &w, first, last, part});
-               add_bias(bias, first * kPanelOutputs, std::min(last * kPanelOutputs, w.out), part);
              });
 }
 
@@ -324,11 +325,9 @@ void linear_by_dot_products(ThreadPool& pool, MatrixView<const float> x, const P
     for (std::int64_t r = first; r < first + count; ++r)
       bf16_dot::round_row(x.row(r), w.in, halves + r * width);
   });
-  for_shares(pool, x.rows, w.panels(),
-             [&](std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t last) {
-               const MatrixView<float> part = y.rows_at(row, rows);
+  for_shares(pool, w, bias, y,
+             [&](std::int64_t row, std::int64_t first, std::int64_t last, MatrixView<float> part) {
                bf16_dot::multiply({halves + row * width, &w, first, last, part});
-               add_bias(bias, first * kPanelOutputs, std::min(last * kPanelOutputs, w.out), part);
              });
 }
 
