@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/text.h"
 #include "reports/escape.h"
@@ -61,21 +60,13 @@ std::string legend(const std::vector<std::string>& series, double x, double y) {
 }  // namespace
 
 void fit_axis(DotChart& chart) {
-  double low = 0, high = 0;
+  std::vector<double> ends;
   for (const DotChart::Row& row : chart.rows) {
     for (const DotChart::Dot& dot : row.dots) {
-      if (!dot.present) continue;
-      low = std::min(low, dot.low);
-      high = std::max(high, dot.high);
+      if (dot.present) ends.insert(ends.end(), {dot.low, dot.high});
     }
   }
-  if (low == high) high = 1;
-  // The largest of 1, 2 and 5 times a power of ten that gives at least four steps.
-  const double most = (high - low) / 4, power = std::pow(10, std::floor(std::log10(most)));
-  chart.step = (most >= 5 * power ? 5 : most >= 2 * power ? 2 : 1) * power;
-  constexpr double kRounding = 1e-6;  // in steps: rounding errors must not add a step
-  chart.first = chart.step * std::floor(low / chart.step + kRounding);
-  chart.last = chart.step * std::ceil(high / chart.step - kRounding);
+  chart.axis = linear_axis(chart.axis.label, ends);
 }
 
 std::string describe_row(const DotChart& chart, const DotChart::Row& row) {
@@ -84,14 +75,6 @@ std::string describe_row(const DotChart& chart, const DotChart::Row& row) {
     if (row.dots[s].present) lines.push_back(one_line(chart.series[s]) + ": " + row.dots[s].text);
   }
   return join(lines, "\n");
-}
-
-std::vector<double> ticks(const DotChart& chart) {
-  std::vector<double> out;
-  const long last = std::lround(chart.last / chart.step);
-  for (long i = std::lround(chart.first / chart.step); i <= last; ++i)
-    out.push_back(static_cast<double>(i) * chart.step);
-  return out;
 }
 
 std::string render_svg(const DotChart& chart) {
@@ -110,34 +93,33 @@ std::string render_svg(const DotChart& chart) {
   const double below_title = kTitleLine * static_cast<double>(titles.size() - 1),
                top = kTop + below_title,
                axis = top + row_height * static_cast<double>(chart.rows.size()),
-               below_axis = axis + kBottom + (chart.quantity.empty() ? 0 : kQuantity),
+               below_axis = axis + kBottom + (chart.axis.label.empty() ? 0 : kQuantity),
                height = below_axis + kNoteLine * static_cast<double>(notes.size());
   const auto x_of = [&](double value) {
-    return label_width + kPlotWidth * (std::clamp(value, chart.first, chart.last) - chart.first) /
-                             (chart.last - chart.first);
+    return label_width + kPlotWidth * chart.axis.place(value);
   };
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\" "
       "font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\">\n<title>{2}</title>\n",
       width, height, escape_markup(chart.title));
-  if (!chart.quantity.empty()) {
-    out += fmt::format("<desc>{} with 95% intervals, by {}</desc>\n", escape_markup(chart.quantity),
-                       escape_markup(join(chart.series, ", ")));
+  if (!chart.axis.label.empty()) {
+    out += fmt::format("<desc>{} with 95% intervals, by {}</desc>\n",
+                       escape_markup(chart.axis.label), escape_markup(join(chart.series, ", ")));
   }
   out += fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#fff\"/>\n", width, height);
   out += text_lines(titles, 14, kTitleLine, "font-size=\"14\" font-weight=\"600\"");
   out += legend(chart.series, label_width, 32 + below_title);
-  for (const double tick : ticks(chart)) {
+  for (const Axis::Tick& tick : chart.axis.ticks) {
     out += fmt::format(
         "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.0f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
-        "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\" fill=\"#555\">{4:.6g}</text>\n",
-        x_of(tick), top - 8, axis + 4, axis + 18, tick);
+        "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\" fill=\"#555\">{4}</text>\n",
+        x_of(tick.at), top - 8, axis + 4, axis + 18, tick.text);
   }
-  if (!chart.quantity.empty()) {
+  if (!chart.axis.label.empty()) {
     out += fmt::format(
         "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"#555\">{}</text>\n",
-        label_width + kPlotWidth / 2, axis + kBottom + 6, escape_markup(chart.quantity));
+        label_width + kPlotWidth / 2, axis + kBottom + 6, escape_markup(chart.axis.label));
   }
   out += text_lines(notes, below_axis + 8, kNoteLine, "fill=\"#555\"");
   double y = top;

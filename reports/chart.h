@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "reports/axis.h"
+
 namespace turnbench {
 
 /// A dot chart as SVG: one row per label, one dot with its 95% interval per series.
@@ -17,21 +19,17 @@ struct DotChart {
     std::vector<Dot> dots;  ///< one per series
   };
   std::string title;
-  std::string quantity;                     ///< title of the axis: "mean score (x100)"
-  double first = 0, last = 100, step = 20;  ///< ticks of the axis
+  Axis axis = share_axis("");
   std::vector<std::string> series;
   std::vector<Row> rows;
   std::vector<std::string> notes;  ///< under the axis
 };
 
-/// Sets the ticks to round numbers around 0 and all intervals.
+/// Sets the ends of the axis to round numbers around 0 and all intervals.
 void fit_axis(DotChart& chart);
 
 /// The values of a row, one line for each series: "begin: 70.6 [66.1, 75.1]".
 std::string describe_row(const DotChart& chart, const DotChart::Row& row);
-
-/// The values of the axis at which it has ticks.
-std::vector<double> ticks(const DotChart& chart);
 
 /// The width follows from the labels; titles and notes are wrapped.
 std::string render_svg(const DotChart& chart);

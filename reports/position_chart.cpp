@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "reports/headings.h"
 #include "reports/notes.h"
 #include "reports/number_text.h"
 
@@ -14,16 +15,16 @@ std::string title_of(const Results& results, const std::string& what) {
   return warning.empty() ? what : warning + " - " + what;
 }
 
-/// The rows of a table; its columns are positions, or datasets and positions, of which one dataset
-/// is drawn.
-DotChart chart_of(const Pivot& pivot, const std::string& dataset) {
+/// The rows of a table, and those of its columns for which `shown` is true, with the name of each.
+template <typename Shown, typename Name>
+DotChart chart_of(const Pivot& pivot, const Shown& shown, const Name& name) {
   DotChart out;
-  out.quantity = fmt::format("mean {} ({})", pivot.value->name, pivot.value->unit);
+  out.axis.label = fmt::format("mean {} ({})", pivot.value->name, pivot.value->unit);
   for (const std::vector<std::string>& row : pivot.rows) out.rows.push_back({join(row, ", "), {}});
   for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
     const std::vector<std::string>& column = pivot.columns[c];
-    if (!dataset.empty() && column.front() != dataset) continue;
-    out.series.push_back(column.back());
+    if (!shown(column)) continue;
+    out.series.push_back(name(column));
     for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
       const auto& e = pivot.entries[r][c];
       DotChart::Dot& dot = out.rows[r].dots.emplace_back();
@@ -38,7 +39,23 @@ DotChart chart_of(const Pivot& pivot, const std::string& dataset) {
   return out;
 }
 
+/// A table whose last column dimension is the position; of the datasets in its columns, if it has
+/// any, one is drawn.
+DotChart chart_of(const Pivot& pivot, const std::string& dataset) {
+  using Values = std::vector<std::string>;
+  return chart_of(
+      pivot, [&](const Values& column) { return dataset.empty() || column.front() == dataset; },
+      [](const Values& column) { return column.back(); });
+}
+
 }  // namespace
+
+DotChart dot_chart(const Pivot& pivot) {
+  using Values = std::vector<std::string>;
+  return chart_of(
+      pivot, [](const Values&) { return true; },
+      [&](const Values& column) { return value_heading(pivot.column_dimensions, column); });
+}
 
 std::vector<DotChart> position_charts(const Results& results) {
   TableSpec spec;

@@ -9,10 +9,12 @@
 
 #include "common/error.h"
 #include "common/json.h"
+#include "common/mean.h"
 #include "common/text.h"
 #include "harness/run/fidelity.h"
 #include "harness/store/cell.h"
 #include "harness/store/method_settings.h"
+#include "reports/cost_plots.h"
 #include "reports/judgements.h"
 #include "reports/pivot.h"
 
@@ -76,6 +78,16 @@ std::uint32_t number_of(const Population& population, std::string_view id, std::
   return static_cast<std::uint32_t>(found - ids.begin());
 }
 
+/// The mean of a measurement over the records of each cell.
+std::map<std::string, double> mean_values(const Store& store, const std::string& experiment,
+                                          const std::string& name) {
+  std::map<std::string, Mean> means;
+  for (const ScoredTurn& turn : store.values(experiment, name)) means[turn.cell].add(turn.score);
+  std::map<std::string, double> out;
+  for (const auto& [cell, mean] : means) out[cell] = mean.value();
+  return out;
+}
+
 }  // namespace
 
 std::string name_of(const ScoreChoice& choice) {
@@ -108,7 +120,12 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
   read_values(store, experiment);
   std::vector<std::string> counters;
   for (const ReportedCounter& counter : reported_counters()) counters.emplace_back(counter.name);
+  counters.insert(counters.end(), cost_counters().begin(), cost_counters().end());
   counters_ = store.mean_counters(experiment, counters);
+  for (const std::string& name : isolated_costs()) {
+    auto& means = counters_[name];
+    if (manifest_.isolated) means = mean_values(store, experiment, name);
+  }
   published_ = parse_published(store.published(experiment),
                                store.path() + ": published numbers of " + experiment);
   check_published();

@@ -71,7 +71,8 @@ class Results {
   int turns() const { return turns_; }  ///< maximum over all dialogues
   /// Maximum number of turns in a cell's dataset.
   int turns_of(const Cell& cell) const;
-  /// Mean of a counter over a cell's records; nullopt if no record has it.
+  /// Mean over a cell's records of a counter that reports show, or of a cost; nullopt if no record
+  /// has it.
   std::optional<double> counter(const std::string& cell, const std::string& name) const;
   /// A number of a paper, with its remarks.
   struct Published {

@@ -1,4 +1,4 @@
-// Charts: the values of a row beside the pointer, or below the row that has the focus.
+// Charts: the values of a row or point beside the pointer, or below the row that has the focus.
 
 const tip = document.createElement("div");
 tip.id = "tip";
@@ -11,16 +11,48 @@ function placeTip(x, y) {
   tip.style.top = `${Math.max(0, Math.min(y + 14, room.y))}px`;
 }
 
-function showTip(row) {
+function showTip(title, values) {
   tip.replaceChildren();
   const name = document.createElement("strong");
-  name.textContent = row.querySelector(".label").textContent;
-  tip.append(name, `\n${row.dataset.values}`);
+  name.textContent = title;
+  tip.append(name, `\n${values}`);
   tip.hidden = false;
+}
+
+function showRow(row) {
+  showTip(row.querySelector(".label").textContent, row.dataset.values);
+}
+
+// Plots: the values of a point; its line, or that of a name in the legend, is emphasized.
+function setUpPlot(figure) {
+  const lines = [...figure.querySelectorAll(".series")];
+  const emphasize = (line) => {
+    figure.classList.toggle("emphasis", line !== undefined);
+    for (const other of lines) other.classList.toggle("emphasized", other === line);
+  };
+  [...figure.querySelectorAll(".legend li")].forEach((name, i) => {
+    name.addEventListener("pointerenter", () => emphasize(lines[i]));
+    name.addEventListener("pointerleave", () => emphasize());
+  });
+  for (const point of figure.querySelectorAll(".point")) {
+    const title = point.querySelector("title");
+    const [, name, values] = title.textContent.match(/^(.*): (.*)$/s);
+    title.remove();
+    point.addEventListener("pointermove", (event) => {
+      showTip(name, values);
+      placeTip(event.clientX, event.clientY);
+      emphasize(point.parentElement);
+    });
+    point.addEventListener("pointerleave", () => {
+      tip.hidden = true;
+      emphasize();
+    });
+  }
 }
 
 // Moves the values of each row from the image, where browsers show them late, to the tip.
 function setUpCharts(view) {
+  view.querySelectorAll(".lines").forEach(setUpPlot);
   for (const row of view.querySelectorAll(".chart .row[tabindex]")) {
     const image = row.querySelector("svg");
     row.dataset.values = image.querySelector("desc").textContent;
@@ -28,12 +60,12 @@ function setUpCharts(view) {
         row.dataset.values.replaceAll("\n", "; ")}`);
     for (const text of image.querySelectorAll("title, desc")) text.remove();
     row.addEventListener("pointermove", (event) => {
-      showTip(row);
+      showRow(row);
       placeTip(event.clientX, event.clientY);
     });
     row.addEventListener("pointerleave", () => { tip.hidden = true; });
     row.addEventListener("focus", () => {
-      showTip(row);
+      showRow(row);
       const box = row.getBoundingClientRect();
       placeTip(box.left, box.bottom - 10);
     });

@@ -36,8 +36,12 @@ function setUpResults() {
   const openers = new Map();
   for (const source of document.querySelectorAll("script.dialogues"))
     openers.set(source.closest(".experiment"), opener(source));
-  for (const section of document.querySelectorAll(".result"))
-    new Result(section, openers.get(section.closest(".experiment")));
+  let table;
+  for (const section of document.querySelectorAll(".result")) {
+    const result = new Result(section, openers.get(section.closest(".experiment")));
+    if (section.matches(".of-table")) table.followers.push(result);
+    else table = result;
+  }
 }
 
 for (const control of document.querySelectorAll("header .control")) control.hidden = false;

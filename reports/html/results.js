@@ -8,13 +8,15 @@ class Result {
   // `open`: shows the dialogues of an entry, given the view; undefined if there are none.
   constructor(section, open) {
     this.open = open;
+    this.section = section;
+    this.followers = [];  // parts without controls, which show the same metric
     this.heading = section.querySelector(".heading");
     this.view = section.querySelector(".view");
     this.views = [this.view, ...section.querySelectorAll("template")].map((node) => (
         {node, metric: node.dataset.metric ?? "", baseline: node.dataset.baseline ?? ""}));
     this.controls = element("div", {className: "controls"});
     this.shown = this.views[0];
-    this.addChoices();
+    if (!section.matches(".of-table")) this.addChoices();
     this.addFilters();
     if (this.controls.hasChildNodes()) this.view.before(this.controls);
     this.adopt();
@@ -35,7 +37,7 @@ class Result {
   }
 
   addFilters() {
-    const table = this.view.querySelector("table");
+    const table = this.view.querySelector("table:not(.heat)");
     if (!table) return;
     const input = () => {
       const out = element("input", {type: "search", size: 14});
@@ -55,10 +57,15 @@ class Result {
 
   // Shows the chosen view, with the same order and filters.
   change() {
-    const metric = this.metric?.value ?? this.shown.metric;
-    const baseline = this.baseline?.value ?? this.shown.baseline;
+    this.show(this.metric?.value ?? this.shown.metric, this.baseline?.value ?? this.shown.baseline);
+  }
+
+  show(metric, baseline) {
     const of = this.views.filter((view) => view.metric === metric);
     const next = of.find((view) => view.baseline === baseline) ?? of[0];
+    this.section.hidden = !next;
+    for (const follower of this.followers) follower.show(metric, baseline);
+    if (!next) return;
     if (next.node instanceof HTMLTemplateElement) {
       const view = element("div", {className: "view"});
       view.append(next.node.content);
@@ -80,7 +87,7 @@ class Result {
   adopt() {
     if (!this.shown.adopted) {
       this.shown.adopted = true;
-      const table = this.view.querySelector("table");
+      const table = this.view.querySelector("table:not(.heat)");
       if (table) {
         const sortable = new Table(table);
         this.shown.table = sortable;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "common/text.h"
 #include "reports/escape.h"
+#include "reports/html/charts.h"
 #include "reports/html/page.h"
 #include "reports/html/table_html.h"
 #include "reports/html/text_html.h"
@@ -34,7 +36,7 @@ class SectionWriter {
   void add(const std::string& html) { section_.body += html; }
   std::string add_heading(const std::string& name, const std::string& title);
   void add_tables();
-  void add_charts();
+  void add_chart(const std::string& name, const std::string& title, const ChartWriter& write);
   void add_protocol();
   void add_failures();
   std::string index_row() const;
@@ -63,7 +65,13 @@ void SectionWriter::add_tables() {
     add("<section class=\"result\">\n");
     const std::string heading = add_heading("table-" + std::to_string(pivots.size()),
                                             p.title.empty() ? "Results" : p.title);
-    add(table_views_html(metrics_, pivots.size() - 1, p, heading, budget_) + "</section>\n");
+    const std::size_t table = pivots.size() - 1;
+    add(table_views_html(metrics_, table, p, heading, budget_) + "</section>\n");
+    const auto write = [&](const Results& r) { return table_charts_html(r, table); };
+    const bool has_metrics = results_.tables()[table].value == "score";
+    const std::span shown(metrics_.data(), has_metrics ? metrics_.size() : 1);
+    const std::string charts = chart_views_html(shown, write, budget_);
+    if (!charts.empty()) add("<section class=\"result of-table\">\n" + charts + "</section>\n");
   }
   const bool counters =
       std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) { return p.has_counters(); });
@@ -71,10 +79,14 @@ void SectionWriter::add_tables() {
                 " Datasets weigh the same."));
 }
 
-void SectionWriter::add_charts() {
+/// Adds charts below a heading; nothing if there is nothing to draw.
+void SectionWriter::add_chart(const std::string& name, const std::string& title,
+                              const ChartWriter& write) {
+  const std::string charts = chart_views_html(metrics_, write, budget_);
+  if (charts.empty()) return;
   add("<section class=\"result\">\n");
-  add_heading("positions", "By position of the question");
-  add(chart_views_html(metrics_, budget_) + "</section>\n");
+  add_heading(name, title);
+  add(charts + "</section>\n");
 }
 
 /// The origin of the numbers: protocol cards, the manifest, machines.
@@ -173,7 +185,9 @@ PageSection SectionWriter::write() {
   section_.head = std::exchange(section_.body, "");
   add_tables();
   for (const std::string& note : notes(results_)) add(note_html(note));
-  add_charts();
+  add_chart("positions", "By position of the question", position_charts_html);
+  add_chart("costs", "Quality and cost", cost_charts_html);
+  add_chart("distribution", "Scores of single turns", distribution_chart_html);
   add_protocol();
   add_failures();
   section_.index_row = index_row();

@@ -7,12 +7,9 @@
 
 #include "harness/run/fidelity.h"
 #include "harness/store/cell.h"
-#include "reports/chart.h"
 #include "reports/escape.h"
-#include "reports/html/chart_html.h"
 #include "reports/html/table_html.h"
 #include "reports/html/text_html.h"
-#include "reports/position_chart.h"
 
 namespace turnbench {
 namespace {
@@ -130,22 +127,6 @@ std::string TableViews::html() const {
   return first_ + others_ + left_out_html(left_out_);
 }
 
-/// The chart of all datasets, and those of single datasets in a block that can be opened.
-std::string charts_html(const std::vector<DotChart>& charts) {
-  std::string out = chart_html(charts.front());
-  if (charts.size() < 2) return out;
-  out += fmt::format("<details><summary>Each of {} datasets</summary>\n", charts.size() - 1);
-  for (std::size_t i = 1; i < charts.size(); ++i) out += chart_html(charts[i]);
-  return out + "</details>\n";
-}
-
-bool has_dots(const DotChart& chart) {
-  return std::any_of(chart.rows.begin(), chart.rows.end(), [](const DotChart::Row& row) {
-    return std::any_of(row.dots.begin(), row.dots.end(),
-                       [](const DotChart::Dot& dot) { return dot.present; });
-  });
-}
-
 /// Whether an experiment has too many results for further metrics, each of which is read and
 /// averaged like the first.
 bool is_large(const Results& results) {
@@ -190,14 +171,16 @@ std::string table_views_html(const std::vector<MetricResults>& metrics, std::siz
   return views.html();
 }
 
-std::string chart_views_html(const std::vector<MetricResults>& metrics, ViewBudget& budget) {
+std::string chart_views_html(std::span<const MetricResults> metrics, const ChartWriter& write,
+                             ViewBudget& budget) {
   std::string out;
   std::size_t left_out = 0;
   for (const MetricResults& metric : metrics) {
-    const std::vector<DotChart> charts = position_charts(metric.results);
+    const std::string charts = write(metric.results);
     const bool is_first = &metric == &metrics.front();
-    if (!is_first && std::none_of(charts.begin(), charts.end(), has_dots)) continue;
-    const std::string view = view_html(is_first, metric.name, "", charts_html(charts));
+    if (charts.empty() && is_first) return "";
+    if (charts.empty()) continue;
+    const std::string view = view_html(is_first, metric.name, "", charts);
     if (!is_first && view.size() > budget.bytes) {
       ++left_out;
       continue;

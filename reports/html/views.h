@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,7 +39,11 @@ struct ViewBudget {
 std::string table_views_html(const std::vector<MetricResults>& metrics, std::size_t table,
                              const Pivot& shown, const std::string& heading, ViewBudget& budget);
 
-/// The charts by position in all their views: one for each metric.
-std::string chart_views_html(const std::vector<MetricResults>& metrics, ViewBudget& budget);
+/// Draws the charts of an experiment; empty if there is nothing to draw.
+using ChartWriter = std::function<std::string(const Results& results)>;
+
+/// Charts in all their views: one for each metric.  Empty if the first metric has none.
+std::string chart_views_html(std::span<const MetricResults> metrics, const ChartWriter& write,
+                             ViewBudget& budget);
 
 }  // namespace turnbench

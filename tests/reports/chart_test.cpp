@@ -37,21 +37,21 @@ TEST(Chart, TicksAreRoundNumbersAroundAllIntervals) {
   chart.series = {"end"};
   chart.rows = {{"full", {{0, 0, 0, true}}}, {"other", {{-0.1, -0.3, 0.02, true}}}, {"no", {{}}}};
   fit_axis(chart);
-  EXPECT_NEAR(chart.first, -0.3, 1e-12);
-  EXPECT_NEAR(chart.last, 0.05, 1e-12);
-  EXPECT_NEAR(chart.step, 0.05, 1e-12);
+  EXPECT_NEAR(chart.axis.first, -0.3, 1e-12);
+  EXPECT_NEAR(chart.axis.last, 0.05, 1e-12);
+  EXPECT_EQ(chart.axis.ticks.size(), 8u);
   const std::string svg = render_svg(chart);
   for (const char* tick : {">-0.3</text>", ">-0.05</text>", ">0.05</text>"})
     EXPECT_NE(svg.find(tick), std::string::npos) << tick;
   EXPECT_EQ(svg.find(">100</text>"), std::string::npos);
   chart.rows.resize(1);
   fit_axis(chart);
-  EXPECT_EQ(chart.first, 0);
-  EXPECT_EQ(chart.last, 1);
+  EXPECT_EQ(chart.axis.first, 0);
+  EXPECT_EQ(chart.axis.last, 1);
   chart.rows = {{"full", {{0, -1e-17, 0, true}}}, {"other", {{3, 2.5, 4 + 1e-15, true}}}};
   fit_axis(chart);
-  EXPECT_EQ(chart.first, 0) << "a rounding is no step";
-  EXPECT_EQ(chart.last, 4);
+  EXPECT_EQ(chart.axis.first, 0) << "a rounding is no step";
+  EXPECT_EQ(chart.axis.last, 4);
 }
 
 /// The number after `name="` at its first occurrence from `from` on.

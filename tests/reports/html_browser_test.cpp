@@ -52,7 +52,8 @@ class HtmlBrowser : public testing::Test {
     other.models = {{"model-hash", "a model"}};
     other.cells = store_->store().cells("hand");
     store_->store().add_experiment(other);
-    page_ = render_html(store_->store(), PageRequest{{"hand", "other"}});
+    add_budgets(other);
+    page_ = render_html(store_->store(), PageRequest{{"hand", "other", "lines"}});
     directory_ = new TemporaryDirectory();
     file_ = directory_->write("page.html", page_);
     browser_ = new Browser();
@@ -61,6 +62,32 @@ class HtmlBrowser : public testing::Test {
     delete browser_;
     delete directory_;
     delete store_;
+  }
+  /// An experiment "lines" with three budgets of a method.
+  static void add_budgets(StoredExperiment experiment) {
+    experiment.name = "lines";
+    experiment.manifest = R"({"name": "lines", "models": ["tiny"], "datasets": ["tiny-fact"],
+      "positions": ["begin", "end"],
+      "methods": ["snapkv:budget=64", "snapkv:budget=128", "snapkv:budget=256"],
+      "tables": [{"rows": ["method.budget"], "columns": ["position"]}]})";
+    experiment.cells.clear();
+    for (const Cell& cell : store_->store().cells("hand")) {
+      if (cell.method != "full" || cell.dataset != "tiny-fact") continue;
+      for (const int budget : {64, 128, 256}) {
+        Cell& added = experiment.cells.emplace_back(cell);
+        added.method = fmt::format("snapkv:budget={}", budget);
+        added.method_canonical = HandMadeStore::canonical(added.method);
+        added.key = HandMadeStore::key(cell.dataset, cell.position, "lines " + added.method);
+      }
+    }
+    store_->store().add_experiment(experiment);
+    int i = 0;
+    for (const Cell& cell : experiment.cells) {
+      for (const char* id : {"a", "b", "c", "d"}) {
+        ++i;
+        store_->add(cell.key, id, .1 * (i % 7), .1 * (i % 11));
+      }
+    }
   }
   static std::string answer(int i) {
     return i % 5 == 0   ? kHostile
@@ -136,7 +163,7 @@ TEST_F(HtmlBrowser, SortsByEveryColumn) {
   EXPECT_EQ(js("texts(`${table} tbody th`)"), Json({"full", "snapkv:budget=64", "streamingllm"}));
   js("$('#experiments .sort').click()");
   js("$('#experiments .sort').click()");
-  EXPECT_EQ(js("texts('#experiments tbody th')"), Json({"other", "hand"}));
+  EXPECT_EQ(js("texts('#experiments tbody th')"), Json({"other", "lines", "hand"}));
   js("$$(`${each} thead .sort`)[3].click()");  // the second head of two rows
   EXPECT_EQ(js("$(`${each} th[aria-sort]`).innerText.trim()"), "end");
 }
@@ -255,12 +282,34 @@ TEST_F(HtmlBrowser, FitsTheWindow) {
 }
 
 TEST_F(HtmlBrowser, ShowsValuesOfCharts) {
-  js("$('.row[tabindex]').focus()");
+  js("$('section.result:has(#x-hand-positions) .row[tabindex]').focus()");
   const std::string tip = js("$('#tip').textContent");
   EXPECT_TRUE(tip.starts_with("full\nbegin: ")) << tip;
   EXPECT_EQ(js("$('#tip').hidden"), Json(false));
   browser_->press("Escape");
   EXPECT_EQ(js("$('#tip').hidden"), Json(true));
+}
+
+// The table of "lines" varies a budget: its plot has a line for each position.
+TEST_F(HtmlBrowser, EmphasizesALineAndShowsItsValues) {
+  js("window.plot = $('#x-lines section.of-table .lines')");
+  EXPECT_EQ(js("texts('#x-lines section.of-table .legend li')"), Json({"begin", "end"}));
+  const auto move = [](const char* type, const char* selector) {
+    js(
+        fmt::format("plot.querySelector('{}').dispatchEvent(new PointerEvent('{}', {{clientX: 200, "
+                    "clientY: 200}}))",
+                    selector, type));
+  };
+  move("pointermove", ".series:last-child .point");
+  const std::string tip = js("$('#tip').textContent");
+  EXPECT_TRUE(tip.starts_with("end, budget 64\n")) << tip;
+  EXPECT_EQ(js("plot.querySelectorAll('.emphasized').length"), 1);
+  move("pointerleave", ".series:last-child .point");
+  EXPECT_EQ(js("$('#tip').hidden"), Json(true));
+  move("pointerenter", ".legend li");
+  EXPECT_EQ(js("plot.querySelector('.series').matches('.emphasized')"), Json(true));
+  EXPECT_EQ(js("plot.querySelector('.area > svg').ariaLabel.includes('begin, budget 256: ')"),
+            Json(true));
 }
 
 // Of a wide table, every column is in one of the printed parts.

@@ -1,0 +1,80 @@
+#include "reports/html/charts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "reports/cost_plots.h"
+#include "reports/html/chart_html.h"
+#include "reports/html/heat_map.h"
+#include "reports/pivot.h"
+#include "reports/position_chart.h"
+#include "reports/table_plots.h"
+
+namespace turnbench {
+namespace {
+
+bool has_dots(const DotChart& chart) {
+  return std::any_of(chart.rows.begin(), chart.rows.end(), [](const DotChart::Row& row) {
+    return std::any_of(row.dots.begin(), row.dots.end(),
+                       [](const DotChart::Dot& dot) { return dot.present; });
+  });
+}
+
+/// Some charts, and the others in a block that can be opened.
+std::string folded_html(const std::vector<std::string>& charts, std::size_t shown,
+                        const std::string& summary) {
+  std::string out;
+  for (std::size_t i = 0; i < charts.size(); ++i) {
+    if (i == shown) out += "<details><summary>" + summary + "</summary>\n";
+    out += charts[i];
+  }
+  return charts.size() > shown ? out + "</details>\n" : out;
+}
+
+/// Whether the dots of a table are readable, and not those of the chart by position.
+bool suits_dots(const Pivot& pivot) {
+  constexpr std::size_t kMostColumns = 6, kMostRows = 60;
+  const bool is_by_position = pivot.column_dimensions == std::vector<std::string>{"position"} &&
+                              pivot.row_dimensions == std::vector<std::string>{"method"};
+  return pivot.columns.size() <= kMostColumns && pivot.rows.size() <= kMostRows &&
+         pivot.rows.size() > 1 && !(is_by_position && pivot.value->name == "score");
+}
+
+}  // namespace
+
+std::string position_charts_html(const Results& results) {
+  const std::vector<DotChart> charts = position_charts(results);
+  if (std::none_of(charts.begin(), charts.end(), has_dots)) return "";
+  std::vector<std::string> out;
+  for (const DotChart& chart : charts) out.push_back(chart_html(chart));
+  return folded_html(out, 1, fmt::format("Each of {} datasets", charts.size() - 1));
+}
+
+std::string table_charts_html(const Results& results, std::size_t table) {
+  TableSpec spec = results.tables()[table];
+  spec.difference_to.clear();
+  const Pivot pivot = make_pivot(results, spec);
+  if (is_grid(pivot)) return heat_map_html(pivot);
+  constexpr std::size_t kShown = 4;
+  std::vector<std::string> plots;
+  for (const Plot& plot : table_plots(pivot)) plots.push_back(plot_html(plot));
+  if (!plots.empty())
+    return folded_html(plots, kShown, fmt::format("{} more", plots.size() - kShown));
+  const DotChart dots = dot_chart(pivot);
+  return suits_dots(pivot) && has_dots(dots) ? chart_html(dots) : "";
+}
+
+std::string cost_charts_html(const Results& results) {
+  std::vector<std::string> plots;
+  for (const Plot& plot : cost_plots(results)) plots.push_back(plot_html(plot));
+  return folded_html(plots, 1, "Other costs");
+}
+
+std::string distribution_chart_html(const Results& results) {
+  const ScoreDistribution distribution = score_distribution(results);
+  return distribution.rows.empty() ? "" : distribution_html(distribution);
+}
+
+}  // namespace turnbench
