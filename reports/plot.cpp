@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/text.h"
+#include "reports/escape.h"
 
 namespace turnbench {
 

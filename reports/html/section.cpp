@@ -185,7 +185,9 @@ PageSection SectionWriter::write() {
   section_.head = std::exchange(section_.body, "");
   add_tables();
   for (const std::string& note : notes(results_)) add(note_html(note));
-  add_chart("positions", "By position of the question", position_charts_html);
+  const bool has_positions = results_.values_of("position").size() > 1;
+  add_chart("positions", has_positions ? "By position of the question" : "All methods",
+            position_charts_html);
   add_chart("costs", "Quality and cost", cost_charts_html);
   add_chart("distribution", "Scores of single turns", distribution_chart_html);
   add_protocol();
