@@ -18,7 +18,7 @@ namespace turnbench {
 namespace {
 
 struct ReportOptions {
-  std::string db, output, table, adjust = "maxt";
+  std::string db, output, table, chart = "positions", adjust = "maxt";
   std::vector<std::string> experiments;
   ScoreChoice choice;
   RenderOptions render;
@@ -73,8 +73,21 @@ void check_output(const ReportOptions& o) {
 void check_table(const ReportOptions& o) {
   if (o.table.empty()) return;
   if (o.render.long_csv) throw input_error("--table: found --long too, expected only one of them");
-  if (o.render.format == "svg")
-    throw input_error("--table: found the format svg, expected one that has tables");
+}
+
+/// The chart of svg: with --table, that of the table.
+ChartKind chart_of(const ReportOptions& o, bool is_asked) {
+  if (is_asked && o.render.format != "svg") {
+    throw input_error("--chart: found the format {}, expected --format svg",
+                      printable(o.render.format));
+  }
+  if (is_asked && !o.table.empty())
+    throw input_error("--chart: found --table too, expected only one of them");
+  if (o.chart != "positions" && o.chart != "costs")
+    throw input_error("--chart: found \"{}\", expected positions or costs", printable(o.chart));
+  return !o.table.empty()     ? ChartKind::kTable
+         : o.chart == "costs" ? ChartKind::kCosts
+                              : ChartKind::kPositions;
 }
 
 /// Prints to stderr, because a CSV has no place for warnings.
@@ -143,6 +156,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
   command->footer(
       "Examples:\n  turnbench report results.db --format html -o results.html\n"
       "  turnbench report results.db --table 2 -o results.csv\n"
+      "  turnbench report results.db --table 2 -o results.svg\n"
       "  turnbench report results.db --metric judge:round-attention\n"
       "  turnbench report results.db --margin 2    # which methods are as good as the baseline?");
   command->add_option("db", o->db, "store")->required();
@@ -156,11 +170,15 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
                       "with --metric: post-processing or judge of the scores");
   const CLI::Option* format = command->add_option(
       "--format", o->render.format,
-      "md, csv, tex, html, json; svg: the figure; default: by the extension of -o, or md. csv is "
-      "one table as in RFC 4180, with LF; its notes go to stderr");
-  command->add_option(
-      "--table", o->table,
-      "only this table, by its number from 1 or its title; csv is always one table");
+      "md, csv, tex, html, json; svg: a chart; default: by the extension of -o, or md. csv is one "
+      "table as in RFC 4180, with LF; its notes go to stderr");
+  command->add_option("--table", o->table,
+                      "only this table, by its number from 1 or its title; csv is always one "
+                      "table; svg: its chart");
+  const CLI::Option* chart = command->add_option(
+      "--chart", o->chart,
+      "svg: positions (mean by position of the question, the default), or costs (mean over tokens "
+      "read, bytes and times, with the Pareto front)");
   command->add_flag("--long", o->render.long_csv, "csv of all cells, one per line");
   command->add_flag("--no-formula-guard", o->no_formula_guard,
                     "csv: write names unchanged; otherwise those that a spreadsheet would "
@@ -178,7 +196,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
                       "svg are recognised by their first lines, md by the caption under its "
                       "tables, csv by its columns, json by its keys");
   command->add_flag("--force", o->force, "with -o: replace any file");
-  command->callback([o, format, &common] {
+  command->callback([o, format, chart, &common] {
     if (common.json && format->count() > 0 && o->render.format != "json") {
       throw input_error("--json: found --format {} too, expected only one of them",
                         printable(o->render.format));
@@ -191,6 +209,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
                         printable(o->render.format));
     }
     o->render.guard_formulas = !o->no_formula_guard;
+    o->render.chart = chart_of(*o, chart->count() > 0);
     report(*o, common.quiet);
   });
 }

@@ -47,7 +47,7 @@ std::vector<Quality> qualities(const Results& results, const Pivot& pivot) {
     if (is_probe(cell)) continue;
     Quality& quality = out.emplace_back();
     quality.model = cell.model;
-    quality.name = results.dimension(cell, -1, "method.name");
+    quality.name = results.dimension(cell, -1, std::string(kVariantDimension));
     quality.label = pivot.rows[r].front();
     quality.entry = &*entry;
     for (std::size_t i = 1; i < pivot.rows[r].size(); ++i) {

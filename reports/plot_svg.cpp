@@ -119,62 +119,88 @@ constexpr const char* kStyle =
     ".hollow .mark{fill:#fff}.s0{color:#0072b2}.s1{color:#c98500}.s2{color:#009e73}"
     ".s3{color:#c0619b}.s4{color:#d55e00}.s5{color:#3d95c9}";
 
+// The parts of an image, in pixels.
+constexpr double kLeft = 60, kArea = 560, kRight = 24, kWidth = kLeft + kArea + kRight, kLine = 18;
+
+/// The names of the series with their marks, in lines of the width of the area; adds the height.
+std::string legend_svg(const Plot& plot, double& y) {
+  constexpr double kLetter = 7.2;  // average width
+  std::string out;
+  double x = kLeft;
+  for (std::size_t s = 0; s < plot.series.size(); ++s) {
+    const std::string& name = plot.series[s].name;
+    if (name.empty()) continue;
+    const double width = 30 + kLetter * text_width(name);
+    if (x > kLeft && x + width > kLeft + kArea) {
+      x = kLeft;
+      y += kLine;
+    }
+    out += fmt::format(
+        "<g class=\"{}\">{}<text class=\"name\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text></g>\n",
+        mark_class(line_mark(s)), mark_svg(line_mark(s), fmt::format("{:.1f}", x), y), x + 9, y + 4,
+        escape_markup(name));
+    x += width;
+  }
+  y += kLine;
+  return out;
+}
+
+struct Image {
+  std::string content;
+  double height = 0;
+};
+
+Image image_of(const Plot& plot) {
+  Image out;
+  double y = 14;
+  const auto add_lines = [&](const std::string& text, double letter, const char* attributes) {
+    for (const std::string& line : wrapped(one_line(text), static_cast<int>(kWidth / letter))) {
+      out.content +=
+          fmt::format("<text y=\"{:.0f}\"{}>{}</text>\n", y, attributes, escape_markup(line));
+      y += kLine;
+    }
+  };
+  add_lines(plot.title, 8, " class=\"title\" font-size=\"14\" font-weight=\"600\"");
+  out.content += legend_svg(plot, y);
+  out.content += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", kLeft, y + 4,
+                             escape_markup(plot.y.label));
+  y += 16;
+  out.content += fmt::format(
+      "<svg x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" overflow=\"visible\">\n{}"
+      "</svg>\n",
+      kLeft, y, kArea, kPlotHeight, plot_area(plot));
+  y += kPlotHeight + 38;
+  out.content += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n",
+                             kLeft + kArea / 2, y, escape_markup(plot.x.label));
+  y += kLine;
+  for (const std::string& note : plot.notes) add_lines(note, 6.6, "");
+  out.height = y + 10;
+  return out;
+}
+
 }  // namespace
 
 std::string plot_area(const Plot& plot) {
   return AreaWriter(plot).write();
 }
 
-std::string render_svg(const Plot& plot) {
-  constexpr double kLeft = 60, kArea = 560, kRight = 24, kLine = 18, kLetter = 7.2;
-  // The legend, in lines of the image's width.
-  struct Entry {
-    std::size_t series = 0;
-    double x = 0, line = 0;
-  };
-  std::vector<Entry> legend;
-  double x = kLeft, line = 0;
-  for (std::size_t s = 0; s < plot.series.size(); ++s) {
-    const double width = 30 + kLetter * text_width(plot.series[s].name);
-    if (x > kLeft && x + width > kLeft + kArea) {
-      x = kLeft;
-      ++line;
-    }
-    legend.push_back({s, x, line});
-    x += width;
+std::string render_svg(const std::vector<Plot>& plots) {
+  std::string out, values;
+  double height = 0;
+  for (const Plot& plot : plots) {
+    const Image image = image_of(plot);
+    out += fmt::format("<g transform=\"translate(0 {:.0f})\">\n{}</g>\n", height, image.content);
+    values += (values.empty() ? "" : "\n") + describe(plot);
+    height += image.height;
   }
-  const double width = kLeft + kArea + kRight, top = 58 + kLine * (line + 1),
-               bottom = top + kPlotHeight + 40;
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-      "height=\"{1:.0f}\" font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\">\n"
-      "<title>{2}</title>\n<desc>{3}</desc>\n<style>{4}</style>\n"
-      "<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"#fff\"/>\n"
-      "<text class=\"title\" y=\"14\" font-size=\"14\" font-weight=\"600\">{2}</text>\n",
-      width, bottom + 12 + kLine * static_cast<double>(plot.notes.size()),
-      escape_markup(plot.title), escape_markup_block(describe(plot)), kStyle);
-  for (const Entry& entry : legend) {
-    const double y = 34 + kLine * entry.line;
-    out += fmt::format(
-        "<g class=\"{}\">{}<text class=\"name\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text></g>\n",
-        mark_class(line_mark(entry.series)),
-        mark_svg(line_mark(entry.series), fmt::format("{:.1f}", entry.x), y), entry.x + 9, y + 4,
-        escape_markup(plot.series[entry.series].name));
-  }
-  out += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n", kLeft, top - 12,
-                     escape_markup(plot.y.label));
-  out += fmt::format(
-      "<svg x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" overflow=\"visible\">\n{}"
-      "</svg>\n",
-      kLeft, top, kArea, kPlotHeight, plot_area(plot));
-  out += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n",
-                     kLeft + kArea / 2, bottom - 4, escape_markup(plot.x.label));
-  double y = bottom + 14;
-  for (const std::string& note : plot.notes) {
-    out += fmt::format("<text x=\"0\" y=\"{:.0f}\">{}</text>\n", y, escape_markup(note));
-    y += kLine;
-  }
-  return out + "</svg>\n";
+  return fmt::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+             "width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"system-ui, sans-serif\" "
+             "font-size=\"12\" role=\"img\">\n<title>{2}</title>\n<desc>{3}</desc>\n"
+             "<style>{4}</style>\n<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"#fff\"/>\n",
+             kWidth, height, escape_markup(plots.front().title), escape_markup_block(values),
+             kStyle) +
+         out + "</svg>\n";
 }
 
 }  // namespace turnbench

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "reports/plot.h"
 
@@ -13,7 +14,8 @@ constexpr double kPlotHeight = 280;  ///< of the area between the axes, in pixel
 /// are in percent.  Colours come from the classes of `SeriesMark`.
 std::string plot_area(const Plot& plot);
 
-/// A plot as an image of its own, with title, legend and labels of the axes.
-std::string render_svg(const Plot& plot);
+/// Plots as an image of their own, one below the other, each with its title, legend and labels of
+/// the axes.  There is at least one.
+std::string render_svg(const std::vector<Plot>& plots);
 
 }  // namespace turnbench

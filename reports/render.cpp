@@ -9,7 +9,6 @@
 #include "reports/estimate_json.h"
 #include "reports/families.h"
 #include "reports/notes.h"
-#include "reports/position_chart.h"
 #include "reports/report_file.h"
 
 namespace turnbench {
@@ -174,7 +173,7 @@ std::string render_report(const Results& results, const RenderOptions& options) 
   if (options.format == "html") return render_html(results, comparison);
   if (options.format == "tex") return render_latex(results, comparison);
   if (options.format == "svg")
-    return std::string(kMarkupMark) + render_svg(position_charts(results).front());
+    return std::string(kMarkupMark) + render_chart(results, options.chart);
   throw input_error("--format: found \"{}\", expected md, csv, tex, html, json or svg",
                     printable(options.format));
 }

@@ -10,15 +10,20 @@ namespace turnbench {
 /// Formats of tables, and svg for the figure.
 inline constexpr const char* kReportFormats[] = {"md", "csv", "tex", "html", "json", "svg"};
 
+/// The chart that svg shows: mean scores by position of the question, that of the only table, or
+/// mean scores over costs.
+enum class ChartKind { kPositions, kTable, kCosts };
+
 struct RenderOptions {
   std::string format = "md";   ///< one of kReportFormats
   bool long_csv = false;       ///< csv with one cell per line and all fields, instead of the table
   Comparison comparison = {};  ///< how differences are tested
+  ChartKind chart = ChartKind::kPositions;
   /// Csv: prefix text that a spreadsheet would evaluate with an apostrophe.
   bool guard_formulas = true;
 };
 /// The report of an experiment.
-/// @throws Error (input) for an unknown format.
+/// @throws Error (input) for an unknown format, and for a chart that the results do not have.
 std::string render_report(const Results& results, const RenderOptions& options);
 
 std::string render_markdown(const Results& results, const Comparison& comparison = {});
@@ -31,7 +36,10 @@ std::string render_csv_long(const Results& results, const RenderOptions& options
 std::string render_json(const Results& results, const Comparison& comparison = {});
 /// Tables for \input; they need no LaTeX packages.
 std::string render_latex(const Results& results, const Comparison& comparison = {});
-/// One self-contained page: tables, a dot chart by position, the protocol cards, failures.
+/// A chart as an image.
+/// @throws Error (input) if the results do not have it.
+std::string render_chart(const Results& results, ChartKind kind);
+/// One self-contained page: tables, charts, the protocol cards, failures.
 std::string render_html(const Results& results, const Comparison& comparison = {});
 
 /// What a page of a store shows.

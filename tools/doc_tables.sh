@@ -12,8 +12,8 @@
 # plain (without differences), means (also without intervals).  If another manifest's file precedes
 # N, that manifest's table is used.  Parts are joined by their first column, in the order of the
 # first part's rows.  "rows REGEX" as the last part keeps the rows whose first column matches.
-#   <!-- figure: MANIFEST | FILE.svg -->
-# writes the manifest's figure to a file.
+#   <!-- figure: MANIFEST [options of run] | FILE.svg [options of report] -->
+# writes a chart of the manifest to a file.
 set -eu
 cd "$(dirname "$0")/.."
 program=build/turnbench
@@ -193,8 +193,9 @@ for document in README.md docs/*.md experiments/*.md experiments/*/README.md; do
     esac
     report=$(report_of "$run") || { echo "$document: $run did not run" >&2; exit 1; }
     if [ "$kind" = figure ]; then
-      "$program" report "$store" --experiment "$(experiment_of "${run%% *}")" --format svg > "$work/figure.svg"
-      replace "$parts" "$work/figure.svg"
+      # shellcheck disable=SC2086
+      "$program" report "$store" --experiment "$(experiment_of "${run%% *}")" --format svg ${parts#* } > "$work/figure.svg"
+      replace "${parts%% *}" "$work/figure.svg"
     else
       set -- "$report"
       for word in $parts; do

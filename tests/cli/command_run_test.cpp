@@ -477,6 +477,26 @@ TEST(Report, OutputFileEqualsStdout) {
   EXPECT_NE(failed.err.find("no/such/file: cannot be written"), std::string::npos) << failed.err;
 }
 
+TEST(Report, Charts) {
+  const Report report;
+  const std::string costs = report.run({"--format", "svg", "--chart", "costs"}).out;
+  EXPECT_NE(costs.find(">tokens that a decode step reads</text>"), std::string::npos) << costs;
+  EXPECT_NE(costs.find("class=\"front\""), std::string::npos);
+  const std::string table = report.run({"--format", "svg", "--table", "1"}).out;
+  EXPECT_NE(table.find(">All</text>"), std::string::npos) << "the table's title: " << table;
+  for (const auto& [options, expected] :
+       {std::pair(Arguments{"--chart", "costs"},
+                  "--chart: found the format md, expected --format svg"),
+        {Arguments{"--format", "svg", "--chart", "all"},
+         "--chart: found \"all\", expected positions or costs"},
+        {Arguments{"--format", "svg", "--chart", "costs", "--table", "1"},
+         "--chart: found --table too, expected only one of them"}}) {
+    const Finished refused = report.run(options);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find(expected), std::string::npos) << refused.err;
+  }
+}
+
 TEST(Report, OutputsAreNamedByTheirFormat) {
   const Report report;
   const auto refusal = [&](const Arguments& more) {

@@ -136,7 +136,7 @@ TEST(PlotSvg, HasEveryValueAndNoMarkup) {
   plot.series = {{"<evil>", {{64, 10, 5, 20, "<evil>", "10"}, {256, 30, 25, 40, "<evil>", "30"}}},
                  {"full", {{0, 98, 97, 99, "full", "98"}}, true}};
   plot.front = {plot.series[0].points[0]};
-  const std::string svg = render_svg(plot);
+  const std::string svg = render_svg(std::vector{plot});
   EXPECT_EQ(svg.find("<evil>"), std::string::npos);
   for (const char* part : {"a &lt; b", "&lt;evil&gt;: 30", "full: 98", ">256</text>", ">tokens<",
                            ">mean score (x100)<", "class=\"front\"", "stroke-dasharray=\"6 4\""})
@@ -175,7 +175,7 @@ TEST_F(HandMadePlots, DistributionOfTurns) {
   EXPECT_EQ(d.rows[2].percent, (std::vector<double>{100, 0, 0, 0}));
 }
 
-TEST(CostPlots, ConnectTheSettingsOfAMethod) {
+TEST(CostPlots, ConnectTheBudgetsOfAMethod) {
   HandMadeStore hand(kManifest, "", {"full", "snapkv:budget=64", "snapkv:budget=512"});
   for (const Cell& cell : hand.store().cells("hand")) {
     const double tokens = cell.method == "full" ? 900 : cell.method.ends_with("64") ? 64 : 512;
