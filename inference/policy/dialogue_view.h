@@ -22,7 +22,7 @@ struct DialogueView {
   std::span<const int> tokens;  ///< all tokens up to the end of this pass; set by the engine
   std::span<const Span> spans;
   int turn = 0;
-  std::uint64_t seed = 0;  ///< of the manifest's seed and the dialogue, not of turn or method
+  std::uint64_t seed = 0;  ///< derived from the manifest's seed and the dialogue only
   std::function<std::string(int token)> token_text;
   int answer_limit = 0;  ///< maximal length of the turn's answer in tokens; 0: unknown
 };

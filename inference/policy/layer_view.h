@@ -48,8 +48,9 @@ struct LayerView {
   int prompt_tokens = 0;
   int generated = 0;  ///< tokens of this turn's answer, including this pass; 0 during prefill
 
-  // For selection policies:
-  Backend* backend = nullptr;            ///< the backend of this layer
+  Backend* backend = nullptr;  ///< the backend of this layer
+
+  // For selection policies, except `scratch`:
   MatrixView<const float> queries = {};  ///< of the pass, after RoPE: [rows, heads * head_dim]
   /// The queries rotated to relative distance `max_distance` (clamped RoPE), to be scored against
   /// keys before RoPE; null if the policy sets no `max_distance`.

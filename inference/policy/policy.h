@@ -22,8 +22,9 @@ inline DeviceNeeds demand_at(const SelectionPolicy& selection, const LayerView& 
 struct Placement {
   bool host = false;  ///< in host memory; the device has a working set for each layer
   Residency::Rule rule = Residency::Rule::kLru;
-  /// Per KV set and layer.  kLru, kLfu: in addition to the buffer of a step; other rules: at least
-  /// what a step loads.
+  /// Tokens of the device cache, per KV set and layer.  With kLru and kLfu, the buffer of a step is
+  /// allocated in addition to it.  With other rules, the cache must have room for all tokens that a
+  /// step loads.
   int cache_tokens = 0;
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step

@@ -47,8 +47,8 @@ TEST(Signals, StopASweepThatIsRunAgain) {
   std::signal(SIGHUP, SIG_DFL);  // which a parent such as nohup may have set to be ignored
   const TemporaryDirectory directory;
   const std::string manifest = directory.write("m.json", R"({"name": "m", "models": ["tiny"],
-    "datasets": [{"name": "tiny-fact", "limit": 22, "length": 400},
-                 {"name": "tiny-list", "limit": 22, "length": 300}],
+    "datasets": [{"name": "tiny-fact", "limit": 36, "length": 400},
+                 {"name": "tiny-list", "limit": 36, "length": 300}],
     "positions": ["begin", "end"], "max_new_tokens": 8,
     "methods": ["full", "snapkv:budget=40,window=8"]})");
   const std::string db = directory.path("a.db"), want = directory.path("want.db");
