@@ -20,6 +20,7 @@
   X(keydiff)                 \
   X(lagkv)                   \
   X(criticalkv)              \
+  X(expected_attention)      \
   X(oracle)                  \
   X(sparq)                   \
   X(infllm)                  \

@@ -61,7 +61,11 @@ EngineCore::EngineCore(const Model& model, std::span<Backend* const> backends,
   }
   const ModelConfig& c = model.config();
   for (Backend* backend : backends) stages.emplace_back(*backend, c.head_dim, options);
-  shape = {c.layers, c.heads, c.kv_heads, c.head_dim};
+  shape = {c.layers,
+           c.heads,
+           c.kv_heads,
+           c.head_dim,
+           {model.rope_frequencies(), c.rope.attention_factor}};
   scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim)));
 }
 

@@ -1,5 +1,6 @@
 // Applies evictions: the tokens that stay cached, and their positions.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <numeric>
@@ -14,21 +15,27 @@
 
 namespace turnbench {
 
-/// Accumulates column masses over chunks and, in a shared prefix, over turns.
+/// Accumulates column masses and moments of queries over chunks and, in a shared prefix, over
+/// turns.
 void LayerAttention::count_columns(int layer, const Pass& pass, AttentionStats& stats,
                                    const LayerView& view) const {
   std::vector<const Sequence*> forks(pass.forks.begin(), pass.forks.end());
   if (forks.empty()) forks.push_back(pass.sequence);
   for (const Sequence* fork : forks) {
     if (!fork->policies.eviction) continue;
+    const int end = view.first_position + view.rows;
+    const auto check = [&](const char* what, int rows, int expected) {
+      if (pass.forks.empty() || rows == expected) return;
+      throw runtime_error(
+          "layer {}: found the {} of {} rows, expected {}: a shared prefix must know its forks "
+          "from "
+          "its first pass",
+          layer, what, rows, expected);
+    };
+    if (const auto from = fork->policies.eviction->query_moments())
+      check("moments", stats.query_moments(*from).rows(), std::max(0, end - *from));
     for (const ColumnRule& rule : fork->policies.eviction->columns()) {
-      const ColumnMass& mass = stats.column_mass(rule);
-      if (!pass.forks.empty() && mass.rows != view.first_position + view.rows) {
-        throw runtime_error(
-            "layer {}: found the column masses of {} rows, expected {}: a shared prefix must know "
-            "its forks from its first pass",
-            layer, mass.rows, view.first_position + view.rows);
-      }
+      check("column masses", stats.column_mass(rule).rows, end);
     }
   }
 }

@@ -429,7 +429,10 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
     }
   }
   state.columns.seconds = 0;
-  if (pass.forks.empty()) state.columns.by_rule.clear();  // slots have been reassigned
+  if (pass.forks.empty()) {  // slots have been reassigned
+    state.columns.by_rule.clear();
+    state.columns.moments.clear();
+  }
 }
 
 void LayerAttention::count_reads(Sequence& s, int layer, const Selection& selection,

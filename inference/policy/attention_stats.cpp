@@ -144,6 +144,26 @@ const HeadScores& AttentionStats::window_mass(int rows) {
   return scores;
 }
 
+const QueryMoments& AttentionStats::query_moments(int first_position) {
+  ColumnMasses& all = columns_ == nullptr ? own_columns_ : *columns_;
+  QueryMoments& out =
+      all.moments.try_emplace(first_position, shape_.heads, shape_.head_dim).first->second;
+  if (!counted_moments_.insert(first_position).second) return out;
+  const std::span positions(pass_.positions, static_cast<std::size_t>(pass_.rows()));
+  const auto first = static_cast<int>(
+      std::lower_bound(positions.begin(), positions.end(), first_position) - positions.begin());
+  const int rows = pass_.rows() - first;
+  for_each_head([&](int head) {
+    for (int begin = first; begin < pass_.rows(); begin += kRowsPerBlock) {
+      const int count = std::min(kRowsPerBlock, pass_.rows() - begin);
+      out.add(head, queries(head, begin, count), positions.subspan(begin, count), shape_.rope);
+    }
+  });
+  out.count_rows(rows);
+  multiply_adds_ += static_cast<double>(rows) * shape_.heads * shape_.head_dim * shape_.head_dim;
+  return out;
+}
+
 MatrixView<const float> AttentionStats::queries_of(int head) const {
   return pass_.q.columns_at(head * shape_.head_dim, shape_.head_dim);
 }

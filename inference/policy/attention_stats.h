@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "inference/backend/backend.h"
+#include "inference/policy/query_moments.h"
 
 namespace turnbench {
 
 struct ModelShape {
   int layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  RopeAngles rope = {};  ///< empty in plans
   int group() const { return heads / kv_heads; }
 };
 
@@ -74,10 +76,12 @@ struct ColumnMass {
   int rows = 0;
 };
 
-/// Column masses of one layer of a sequence, accumulated over the passes of a prefill.
+/// Column masses and moments of the queries of one layer of a sequence, accumulated over the passes
+/// of a prefill.
 struct ColumnMasses {
   std::map<ColumnRule, ColumnMass> by_rule;
-  double seconds = 0;  ///< time spent on computing them
+  std::map<int, QueryMoments> moments;  ///< by the number of first positions that are left out
+  double seconds = 0;                   ///< time spent on computing them
 };
 
 /// The query rows of a pass, after RoPE.
@@ -127,6 +131,11 @@ class AttentionStats {
   /// @throws Error (runtime) if rows of earlier passes would attend to keys of this pass
   /// (`causal_rows`).
   const ColumnMass& column_mass(const ColumnRule& rule = {});
+
+  /// The moments of the queries before RoPE over all rows of this pass, plus those of earlier
+  /// passes that the constructor received (`columns`), without rows at positions below
+  /// `first_position`.
+  const QueryMoments& query_moments(int first_position);
 
   /// The queries of rows [first, first + rows) of this pass and one query head, after RoPE:
   /// [rows, head_dim].  Several threads may call it at once.
@@ -181,8 +190,9 @@ class AttentionStats {
   ColumnMasses* columns_;
   std::uint64_t noise_seed_;
   MatrixView<const float> lse_;
-  ColumnMasses own_columns_;      // used if `columns` is null
-  std::set<ColumnRule> counted_;  // rules whose masses include this pass
+  ColumnMasses own_columns_;       // used if `columns` is null
+  std::set<ColumnRule> counted_;   // rules whose masses include this pass
+  std::set<int> counted_moments_;  // as in `moments`
   std::map<int, HeadScores> window_mass_;
   double multiply_adds_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "inference/policy/layer_view.h"
@@ -32,6 +33,8 @@ class EvictionPolicy {
   /// The rules of the column masses that `after_prefill` uses.  These masses are sums over all rows
   /// of the prompt.
   virtual std::vector<ColumnRule> columns() const { return {}; }
+  /// If set, `after_prefill` uses the `query_moments` of the prompt's rows from this position on.
+  virtual std::optional<int> query_moments() const { return std::nullopt; }
   /// True if kept tokens are renumbered to positions 0, 1, ...  The engine then stores pre-RoPE
   /// keys, and all sets of all layers must keep equally many tokens.
   virtual bool shifts_positions() const { return false; }

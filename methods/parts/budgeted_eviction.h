@@ -45,6 +45,7 @@ class BudgetedEviction : public EvictionPolicy {
   }
   int window() const override { return s_.scorer->window(); }
   std::vector<ColumnRule> columns() const override { return s_.scorer->columns(); }
+  std::optional<int> query_moments() const override { return s_.scorer->query_moments(); }
   bool keeps_unequal_sets() const override { return s_.adaptive && s_.adaptive->floor_alpha < 1; }
   KeepSets after_prefill(const LayerView& view) override;
 

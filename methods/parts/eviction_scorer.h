@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,7 @@ class EvictionScorer {
   /// The statistics that `scores` uses, as in EvictionPolicy.
   virtual int window() const { return 0; }
   virtual std::vector<ColumnRule> columns() const { return {}; }
+  virtual std::optional<int> query_moments() const { return std::nullopt; }
   /// The number of rows over which `scores` sums: the scores divided by it are means.
   virtual int summed_rows(const LayerView&) const { return 1; }
   /// The scores of the first `candidates` tokens of a set at the end of a prompt: [candidates].

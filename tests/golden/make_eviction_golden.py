@@ -11,8 +11,8 @@ import json
 import pathlib
 
 import torch
-from kvpress import (AdaKVPress, ChunkKVPress, CriticalAdaKVPress, CriticalKVPress, KeyDiffPress,
-                     LagKVPress, ObservedAttentionPress, PyramidKVPress, SnapKVPress,
+from kvpress import (AdaKVPress, ChunkKVPress, CriticalAdaKVPress, CriticalKVPress, ExpectedAttentionPress,
+                     KeyDiffPress, LagKVPress, ObservedAttentionPress, PyramidKVPress, SnapKVPress,
                      StreamingLLMPress, TOVAPress)
 from kvpress.utils import compute_n_kept
 from transformers import DynamicCache, LlamaForCausalLM
@@ -69,6 +69,12 @@ def main():
             (f"streamingllm:budget={b},sinks=4", StreamingLLMPress(ratio, n_sink=4), "sdpa"),
             (f"tova:budget={b},protect_last=true", TOVAPress(ratio), "sdpa"),
             (f"keydiff:budget={b}", KeyDiffPress(ratio), "sdpa"),
+            (f"expected-attention:budget={b}", ExpectedAttentionPress(ratio), "sdpa"),
+            (f"expected-attention:budget={b},covariance=false,value_norms=false,future=64,sinks=8",
+             ExpectedAttentionPress(ratio, n_future_positions=64, n_sink=8, use_covariance=False,
+                                    use_vnorm=False), "sdpa"),
+            (f"expected-attention:budget={b},epsilon=0.01",
+             ExpectedAttentionPress(ratio, epsilon=0.01), "sdpa"),
             # kvpress keeps no window; turnbench's has one token in addition to the kept ones.
             (f"h2o:mode=prefill,budget={b + 1},window=1,norm=true", ObservedAttentionPress(ratio),
              "eager"),

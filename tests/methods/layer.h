@@ -14,6 +14,7 @@
 
 #include "common/random.h"
 #include "inference/backend/backend.h"
+#include "inference/model/rope.h"
 #include "inference/policy/policy.h"
 #include "tests/backends/backend.h"
 #include "tests/inference/set_rows.h"
@@ -31,7 +32,9 @@ class Layer {
         backend(test::make_backend(2)),
         n(n),
         rows(rows),
-        tail(tail_rows, shape.heads * head_dim) {
+        tail(tail_rows, shape.heads * head_dim),
+        frequencies(rope_frequencies({}, head_dim)) {
+    shape.rope = {frequencies, 1};
     const int width = shape.heads * head_dim;
     queries = draw(std::size_t{1} * n * width, seed);
     query_memory_ = Buffer(queries.size() * sizeof(float), backend->memory());
@@ -124,6 +127,7 @@ class Layer {
   std::unique_ptr<Backend> backend;
   int n, rows;
   QueryTail tail;
+  std::vector<float> frequencies;  ///< [head_dim / 2]
   std::vector<std::vector<float>> keys, values;
   std::vector<float> queries;         ///< [n, heads * head_dim]
   std::vector<float> output_weights;  ///< of the output projection: [kHidden, heads * head_dim]

@@ -1,0 +1,143 @@
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+
+#include "inference/model/rope.h"
+#include "methods/parts/budgeted_eviction.h"
+#include "methods/parts/layer_rows.h"
+
+namespace turnbench {
+namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+struct Settings {
+  int sinks = 4, future = 512;
+  bool covariance = true, value_norms = true;
+  double epsilon = 0;
+};
+
+Matrix as_matrix(const RowsOnHost& rows) {
+  using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  return Eigen::Map<const Floats>(rows.row(0).data(), rows.rows(), rows.width()).cast<double>();
+}
+
+/// The mean of the rotations to `count` positions from `first` on: [head_dim, head_dim].
+Matrix mean_rotation(const LayerView& view, int first, int count) {
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) positions[i] = first + i;
+  const int half = view.shape.head_dim / 2;
+  const RopeAngles& rope = view.shape.rope;
+  std::vector<float> cos(positions.size() * half), sin(cos.size());
+  rope_tables(rope.frequencies, rope.attention_factor, positions, cos.data(), sin.data());
+  Matrix out = Matrix::Zero(2 * half, 2 * half);
+  for (int p = 0; p < count; ++p) {
+    for (int i = 0; i < half; ++i) {
+      const double c = cos[p * half + i], s = sin[p * half + i];
+      out(i, i) += c;
+      out(i + half, i + half) += c;
+      out(i, i + half) -= s;
+      out(i + half, i) += s;
+    }
+  }
+  return out / count;
+}
+
+/// Scores by the attention that queries of the next positions are expected to pay.
+class ExpectedAttention : public EvictionScorer {
+ public:
+  explicit ExpectedAttention(const Settings& settings) : s_(settings) {}
+  std::optional<int> query_moments() const override { return s_.sinks; }
+  std::vector<float> scores(const LayerView& view, const KeptSet& set,
+                            int candidates) const override;
+
+ private:
+  Settings s_;
+};
+
+/// For each query head: softmax of k mu / sqrt(d) + k C k / (2 d) over the keys k behind the sinks,
+/// with mean mu and covariance C of the queries -> mean over heads of its product with the norm of
+/// the value.  Sinks score 1 more than the best token.
+std::vector<float> ExpectedAttention::scores(const LayerView& view, const KeptSet& set,
+                                             int candidates) const {
+  const QueryMoments& moments = view.stats.query_moments(s_.sinks);
+  const int sinks = std::min(s_.sinks, set.tokens), d = view.shape.head_dim;
+  const Matrix rotation = mean_rotation(view, view.first_position + view.rows, s_.future);
+  Eigen::VectorXd sums = Eigen::VectorXd::Zero(set.tokens - sinks);
+  for (int h = set.first_head; h < set.first_head + set.heads && sums.size() > 0; ++h) {
+    const KvHeadCache& cache = cache_of_head(view, h);
+    const Matrix keys = as_matrix(RowsOnHost(view, cache, KvRow::kKey, sinks, set.tokens));
+    Eigen::VectorXd logits = Eigen::VectorXd::Zero(keys.rows());
+    if (moments.rows() > 0) {
+      const std::vector<double> mean = moments.mean(h), covariance = moments.covariance(h);
+      logits = keys * (rotation * Eigen::Map<const Eigen::VectorXd>(mean.data(), d)) / std::sqrt(d);
+      if (s_.covariance) {
+        const Matrix c =
+            rotation * Eigen::Map<const Matrix>(covariance.data(), d, d) * rotation.transpose();
+        logits += (keys * c).cwiseProduct(keys).rowwise().sum() / (2 * d);
+      }
+    }
+    Eigen::VectorXd weights = (logits.array() - logits.maxCoeff()).exp();
+    weights = (weights / weights.sum()).array() + s_.epsilon;
+    if (s_.value_norms) {
+      const RowsOnHost values(view, cache, KvRow::kValue, sinks, set.tokens);
+      weights = weights.cwiseProduct(as_matrix(values).rowwise().norm());
+    }
+    sums += weights / set.heads;
+  }
+  const double most = sums.size() > 0 ? sums.maxCoeff() : 0;
+  std::vector<float> out(static_cast<std::size_t>(set.tokens), static_cast<float>(most + 1));
+  for (Eigen::Index i = 0; i < sums.size(); ++i) out[sinks + i] = static_cast<float>(sums[i]);
+  out.resize(static_cast<std::size_t>(candidates));
+  return out;
+}
+
+std::shared_ptr<const EvictionScorer> expected_attention_scorer(const Parameters& p) {
+  if (!p.has("future")) return std::make_shared<ExpectedAttention>(Settings());
+  return std::make_shared<ExpectedAttention>(Settings{p.integer("sinks"), p.integer("future"),
+                                                      p.flag("covariance"), p.flag("value_norms"),
+                                                      p.number("epsilon")});
+}
+
+}  // namespace
+
+/// Keeps the tokens to which future queries are expected to attend (Devoto et al., 2025).
+MethodInfo expected_attention() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "expected-attention",
+      .summary = "keeps the tokens to which queries of the next positions are expected to attend",
+      .paper =
+          "Devoto et al., Expected Attention: KV Cache Compression by Estimating Attention "
+          "from Future Queries Distribution, 2025",
+      .budget_unit =
+          "prompt tokens kept per KV head, sinks and window included; generated tokens are not "
+          "counted",
+      .deviations =
+          "order, sinks and norms as in kvpress (ExpectedAttentionPress); evicts once, at the end "
+          "of a prompt; the moments are those of the rows that were computed since the last "
+          "eviction",
+      .parameters =
+          {{"budget", Kind::kBudget, "1024", "tokens or share", "prompt tokens kept per set"},
+           {"window", Kind::kInteger, "0", "tokens", "last tokens of the prompt, always kept", 0,
+            4096},
+           {"sinks", Kind::kInteger, "4", "tokens",
+            "first tokens, always kept; the rows of these positions are not in the moments", 0,
+            4096},
+           {"future", Kind::kInteger, "512", "positions",
+            "next positions over which rotations are averaged", 1, 65536},
+           {"covariance", Kind::kFlag, "true", "",
+            "the scores depend on the covariance of the queries, not only on their mean"},
+           {"value_norms", Kind::kFlag, "true", "", "scores are multiplied by norms of values"},
+           {"epsilon", Kind::kNumber, "0", "",
+            "added to the expected attention probability before the multiplication", 0, 1},
+           layers_parameter()},
+      .scorer = expected_attention_scorer,
+      .make = [](const Parameters& p) {
+        return Policies{.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
+                            .window = budget_and_window_settings("expected-attention", p),
+                            .scorer = expected_attention_scorer(p)})};
+      }};
+}
+
+}  // namespace turnbench
