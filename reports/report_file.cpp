@@ -27,12 +27,14 @@ bool is_markdown_report(std::string_view text) {
 bool is_json_report(std::string_view text) {
   if (!text.starts_with('{')) return false;
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() && json.contains("experiment") && json.contains("cells");
+  return json.is_object() &&
+         (json.contains("leaderboards") || (json.contains("experiment") && json.contains("cells")));
 }
 
 /// Whether the first line that is not a comment is the header of a report's csv.
 bool is_csv_report(std::string_view text) {
   while (text.starts_with('#')) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  if (text.starts_with("model,best rank,worst rank,")) return true;  // a leaderboard
   const std::vector<std::string> columns = split(text.substr(0, text.find('\n')), ",");
   return std::any_of(columns.begin(), columns.end(), [&](const std::string& low) {
     // From "X low", in quotes or not; the long form has only "low".

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "reports/common_turns.h"
 #include "reports/diff/cell_pairs.h"
 #include "reports/diff/protocol_fields.h"
 
@@ -48,35 +49,6 @@ class Dialogues {
   Run first_, second_;
   std::map<std::pair<std::string, std::string>, CommonDialogues> known_;
 };
-
-/// The values of the common dialogues, numbered as in `common`.
-Stratum restricted(const Stratum& all, const std::shared_ptr<const Population>& common) {
-  Stratum out = all;
-  out.population = common;
-  out.turns.clear();
-  for (TurnValue turn : all.turns) {
-    const std::string& id = all.population->ids[turn.dialogue];
-    const auto found = std::lower_bound(common->ids.begin(), common->ids.end(), id);
-    if (found == common->ids.end() || *found != id) continue;
-    turn.dialogue = static_cast<std::uint32_t>(found - common->ids.begin());
-    out.turns.push_back(turn);
-  }
-  return out;
-}
-
-/// Keeps only the turns that both have.
-void leave_common_turns(Stratum& first, Stratum& second) {
-  const auto place = [](const TurnValue& t) { return std::tuple(t.dialogue, t.turn); };
-  const auto leave = [&](Stratum& of, const std::vector<TurnValue>& others) {
-    std::erase_if(of.turns, [&](const TurnValue& t) {
-      return !std::binary_search(
-          others.begin(), others.end(), t,
-          [&](const TurnValue& a, const TurnValue& b) { return place(a) < place(b); });
-    });
-  };
-  leave(first, second.turns);
-  leave(second, first.turns);
-}
 
 bool same_value(const Record::NamedValue& a, const Record::NamedValue& b) {
   return a.name == b.name && a.value == b.value;
@@ -205,7 +177,7 @@ RunDiff diff(const Run& first, const Run& second, const ScoreChoice& choice,
     auto& [a, b] =
         strata.emplace_back(restricted(ours.stratum(our_cell->key, -1), common.population),
                             restricted(theirs.stratum(their_cell->key, -1), common.population));
-    leave_common_turns(a, b);
+    keep_common_turns({&a, &b});
     for (std::size_t i = 0; i < a.turns.size(); ++i)
       pair.scores += a.turns[i].value != b.turns[i].value;
     pair.first_score = estimate({&a});
