@@ -20,6 +20,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common);
 void add_diff_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_answers_command(CLI::App& app, const CommonOptions& common);
 void add_leaderboard_command(CLI::App& app, const CommonOptions& common);
+void add_compare_command(CLI::App& app, const CommonOptions& common);
 void add_ledger_command(CLI::App& app, const CommonOptions& common);
 void add_forget_command(CLI::App& app, const CommonOptions& common);
 void add_merge_command(CLI::App& app, const CommonOptions& common);

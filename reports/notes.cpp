@@ -90,12 +90,16 @@ std::string caption(const std::vector<Pivot>& pivots, const std::string& differe
 }
 
 std::string progress_note(const Results& results) {
+  return progress_note(results, results.cells());
+}
+
+std::string progress_note(const Results& results, const std::vector<Cell>& cells) {
   struct Range {
     std::size_t least = 0, most = 0, total = 0;
   };
   std::vector<std::string> datasets;
   std::map<std::string, Range> ranges;
-  for (const Cell& cell : results.cells()) {
+  for (const Cell& cell : cells) {
     const CellProgress& progress = results.progress(cell);
     const auto [found, first] =
         ranges.try_emplace(cell.dataset, Range{progress.run, progress.run, progress.total});

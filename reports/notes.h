@@ -18,6 +18,8 @@ std::string caption(const std::vector<Pivot>& pivots, const std::string& differe
 /// For each incomplete dataset, how many of its dialogues the cells have run: "Partial: tiny-fact 2
 /// of 8 dialogues."; "" if all are complete.
 std::string progress_note(const Results& results);
+/// The same for some of its cells.
+std::string progress_note(const Results& results, const std::vector<Cell>& cells);
 
 /// Names the results that were computed by other sources than this program's; "" if there are none.
 std::string stale_note(const Results& results);

@@ -28,7 +28,8 @@ bool is_json_report(std::string_view text) {
   if (!text.starts_with('{')) return false;
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   return json.is_object() &&
-         (json.contains("leaderboards") || (json.contains("experiment") && json.contains("cells")));
+         (json.contains("leaderboards") ||
+          (json.contains("experiment") && (json.contains("cells") || json.contains("parts"))));
 }
 
 /// Whether the first line that is not a comment is the header of a report's csv.
