@@ -61,6 +61,7 @@ int run_cli(int argc, char** argv) {
   add_answers_command(app, common);
   add_leaderboard_command(app, common);
   add_compare_command(app, common);
+  add_serve_command(app, common);
   add_ledger_command(app, common);
   add_forget_command(app, common);
   add_merge_command(app, common);

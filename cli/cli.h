@@ -21,6 +21,7 @@ void add_diff_command(CLI::App& app, const CommonOptions& common, int& exit_code
 void add_answers_command(CLI::App& app, const CommonOptions& common);
 void add_leaderboard_command(CLI::App& app, const CommonOptions& common);
 void add_compare_command(CLI::App& app, const CommonOptions& common);
+void add_serve_command(CLI::App& app, const CommonOptions& common);
 void add_ledger_command(CLI::App& app, const CommonOptions& common);
 void add_forget_command(CLI::App& app, const CommonOptions& common);
 void add_merge_command(CLI::App& app, const CommonOptions& common);

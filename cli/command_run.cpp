@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/input_output.h"
 #include "cli/interrupts.h"
+#include "cli/run_display.h"
 #include "cli/shard_output.h"
 #include "cli/shared_options.h"
 #include "common/error.h"
@@ -22,8 +23,8 @@
 #include "harness/store/inactive_methods.h"
 #include "harness/store/stale.h"
 #include "inference/policy/policy_checks.h"
+#include "reports/escape.h"
 #include "reports/render.h"
-#include "runners/progress.h"
 
 namespace turnbench {
 namespace {
@@ -34,7 +35,7 @@ void renew_scores(Store& store, const std::string& experiment, const Locations& 
   const std::vector<StaleCell> stale = stale_cells(store, experiment);
   if (stale.empty()) return;
   fmt::print(stderr, "{}: {}; this run recomputes those that it covers\n", experiment,
-             describe(stale));
+             one_line(describe(stale)));
   if (std::none_of(stale.begin(), stale.end(),
                    [](const StaleCell& s) { return s.changed.contains("metrics"); }))
     return;
@@ -158,11 +159,15 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
   const std::size_t failed_earlier = failures().size();
   RunSummary summary;
   {
-    ProgressLine line(common.quiet);
+    RunDisplay display({.store = target.db,
+                        .experiment = manifest.name,
+                        .quiet = common.quiet,
+                        .with_table = !manifest.isolated && store.journal_note().empty(),
+                        .is_stopping = [&] { return interrupts.any(); }});
     interrupts.set_idle(false);
     summary = run_plan(
         plan, store, run, [&] { return interrupts.any(); },
-        [&](const Progress& p) { line.show(p); });
+        [&](const Progress& p) { display.show(p); });
     interrupts.set_idle(true);
   }
   const Progress& p = summary.progress;
@@ -179,7 +184,7 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
         static_cast<double>(peak_resident_bytes() + summary.process_bytes) / (1 << 20));
   }
   for (const std::string& note : notes_of(store, manifest.name)) {
-    if (!common.quiet) fmt::print(stderr, "{}: {}\n", manifest.name, note);
+    if (!common.quiet) fmt::print(stderr, "{}: {}\n", manifest.name, one_line(note));
   }
   if (!summary.lost_device.empty()) {
     exit_code = 1;

@@ -7,13 +7,9 @@
 #include "cli/input_output.h"
 #include "common/text.h"
 #include "harness/store/cell_progress.h"
+#include "reports/store_status.h"
 
 namespace turnbench {
-
-OrderedJson to_json(const ShardProgress& p) {
-  return {{"shard", p.shard.index}, {"shards", p.shard.count}, {"units", p.units},
-          {"done", p.done},         {"failed", p.failed},      {"missing", p.missing}};
-}
 
 std::string describe_shard(const OrderedJson& p) {
   const auto number = [&](const char* key) { return p.at(key).get<std::size_t>(); };

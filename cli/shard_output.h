@@ -7,9 +7,6 @@
 
 namespace turnbench {
 
-/// {"shard", "shards", "units", "done", "failed", "missing"}.
-OrderedJson to_json(const ShardProgress& progress);
-
 /// "shard 1/3: 4 units, 2 done, 1 failed, 1 missing", from the JSON.
 std::string describe_shard(const OrderedJson& progress);
 

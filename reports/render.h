@@ -47,6 +47,8 @@ struct PageRequest {
   std::vector<std::string> experiments;
   ScoreChoice choice = {};  ///< which scores; by default, the page offers all that the store has
   std::string table = {};   ///< only this table, by number or title; empty: all
+  /// The version of the store, for a page that asks its server for a newer one; empty for a file.
+  std::string version = {};
 };
 /// One self-contained page, with an index of several experiments.
 /// @throws Error (input) if an experiment has no such scores or no such table.

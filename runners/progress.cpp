@@ -20,6 +20,17 @@ std::string duration(double seconds) {
   return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
 }
 
+std::string progress_text(const Progress& p) {
+  const double left = p.units_done == 0 ? 0
+                                        : p.seconds / static_cast<double>(p.units_done) *
+                                              static_cast<double>(p.units - p.units_done);
+  std::string out = fmt::format("{} of {} units, {} left", p.units_done, p.units, duration(left));
+  if (p.tokens > 0 && p.seconds > 0)
+    out += fmt::format(", {:.0f} tokens/s", static_cast<double>(p.tokens) / p.seconds);
+  if (p.failed > 0) out += fmt::format(", {} records failed", p.failed);
+  return out;
+}
+
 ProgressLine::ProgressLine(bool quiet) : visible_(!quiet && isatty(STDERR_FILENO)) {}
 
 ProgressLine::~ProgressLine() {
@@ -30,15 +41,7 @@ void ProgressLine::show(const Progress& p) {
   const auto now = std::chrono::steady_clock::now();
   if (!visible_ || (now - last_ < kInterval && p.units_done < p.units)) return;
   last_ = now;
-  const double left = p.units_done == 0 ? 0
-                                        : p.seconds / static_cast<double>(p.units_done) *
-                                              static_cast<double>(p.units - p.units_done);
-  std::string line =
-      fmt::format("\r\033[K{} of {} units, {} left", p.units_done, p.units, duration(left));
-  if (p.tokens > 0 && p.seconds > 0)
-    line += fmt::format(", {:.0f} tokens/s", static_cast<double>(p.tokens) / p.seconds);
-  if (p.failed > 0) line += fmt::format(", {} records failed", p.failed);
-  std::fputs(line.c_str(), stderr);
+  std::fputs(("\r\033[K" + progress_text(p)).c_str(), stderr);
   std::fflush(stderr);
 }
 

@@ -10,7 +10,10 @@ namespace turnbench {
 /// "42 s", "4:40 min", "3:05 h".
 std::string duration(double seconds);
 
-/// A progress line on stderr: units done, tokens/s, time left.  Prints nothing if stderr is not a
+/// "12 of 96 units, 42 s left, 310 tokens/s, 2 records failed".
+std::string progress_text(const Progress& progress);
+
+/// A progress line on stderr, as `progress_text`.  Prints nothing if stderr is not a
 /// terminal, or if `quiet`.
 class ProgressLine {
  public:

@@ -106,6 +106,14 @@ Store Store::open(const std::filesystem::path& path) {
   return Store(std::move(db));
 }
 
+Store Store::open_snapshot(const std::filesystem::path& path) {
+  Store out = open(path);
+  out.db_->execute("BEGIN");
+  out.db_->execute(
+      "SELECT count(*) FROM sqlite_master");  // a transaction begins when it first reads
+  return out;
+}
+
 bool Store::is_writable(const std::filesystem::path& path) {
   std::optional<Database> db;
   try {

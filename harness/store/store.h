@@ -112,6 +112,8 @@ class Store {
   /// Opens a store for reading.  Does not migrate it.  The file and its folder may be read-only.  A
   /// file without a schema, as a killed run may leave it, is an empty store.
   static Store open(const std::filesystem::path& path);
+  /// As `open`; everything is read in the state of this moment, even if others write meanwhile.
+  static Store open_snapshot(const std::filesystem::path& path);
   /// True if the file is a store and can be written.
   /// @throws Error (runtime) if another process keeps it locked.
   static bool is_writable(const std::filesystem::path& path);

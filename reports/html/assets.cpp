@@ -12,6 +12,7 @@ extern const std::byte turnbench_page_dialogues_begin[], turnbench_page_dialogue
 extern const std::byte turnbench_page_entries_begin[], turnbench_page_entries_end[];
 extern const std::byte turnbench_page_print_begin[], turnbench_page_print_end[];
 extern const std::byte turnbench_page_page_begin[], turnbench_page_page_end[];
+extern const std::byte turnbench_page_update_begin[], turnbench_page_update_end[];
 }
 
 namespace turnbench {
@@ -36,6 +37,10 @@ std::string page_script() {
          asset(turnbench_page_entries_begin, turnbench_page_entries_end) +
          asset(turnbench_page_print_begin, turnbench_page_print_end) +
          asset(turnbench_page_page_begin, turnbench_page_page_end);
+}
+
+std::string page_update_script() {
+  return asset(turnbench_page_update_begin, turnbench_page_update_end);
 }
 
 }  // namespace turnbench

@@ -19,6 +19,8 @@ constexpr std::size_t kMostBytes = 10'000'000;  // of a page
 constexpr const char* kPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; "
     "form-action 'none'";
+/// Added for a page that a server sends: it asks this server for the store's version.
+constexpr const char* kServedPolicy = "; connect-src 'self'";
 
 std::string page_title(const std::vector<PageSection>& sections) {
   return sections.size() == 1 ? sections.front().title
@@ -70,21 +72,23 @@ std::string index_html(const std::vector<PageSection>& sections) {
 
 }  // namespace
 
-std::string page_html(const std::vector<PageSection>& sections) {
+std::string page_html(const std::vector<PageSection>& sections, const std::string& version) {
+  const bool served = !version.empty();
   const std::string title = escape_markup(page_title(sections));
   std::string out = "<!doctype html>\n" + std::string(kMarkupMark);
   out += fmt::format(
       "<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
-      "<title>{}</title>\n<style>\n{}</style></head>\n<body>\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}{}\">\n"
+      "<title>{}</title>\n<style>\n{}</style></head>\n<body{}>\n"
       "<a class=\"skip\" href=\"#main\">Skip to the results</a>\n"
       "<header><span class=\"name\">turnbench</span> <span class=\"title\">{}</span>"
       "<label class=\"control\" hidden>Theme <select id=\"theme\"><option "
       "value=\"\">system</option>"
       "<option>light</option><option>dark</option></select></label></header>\n"
       "<div class=\"layout\">\n",
-      kPolicy, title, page_style(), title);
+      kPolicy, served ? kServedPolicy : "", title, page_style(),
+      served ? fmt::format(" data-version=\"{}\"", escape_markup(version)) : "", title);
   out += contents_html(sections) + "<main id=\"main\">\n";
   if (sections.size() > 1) out += index_html(sections);
   std::size_t size = out.size() + page_script().size();
@@ -107,7 +111,8 @@ std::string page_html(const std::vector<PageSection>& sections) {
     }
     out += "</section>\n";
   }
-  return out + "</main>\n</div>\n<script>\n" + page_script() + "</script>\n</body></html>\n";
+  return out + "</main>\n</div>\n<script>\n" + page_script() +
+         (served ? page_update_script() : "") + "</script>\n</body></html>\n";
 }
 
 std::string render_html(const Results& results, const Comparison& comparison) {
@@ -131,7 +136,7 @@ std::string render_html(const Store& store, const PageRequest& request,
     section.lacks_dialogues = !dialogues;
     if (dialogues) section.dialogues = std::move(*dialogues);
   }
-  return page_html(sections);
+  return page_html(sections, request.version);
 }
 
 }  // namespace turnbench

@@ -27,7 +27,7 @@ struct PageSection {
 PageSection page_section(const std::vector<MetricResults>& metrics, const Comparison& comparison,
                          bool alone, ViewBudget& budget);
 
-/// One self-contained page.
-std::string page_html(const std::vector<PageSection>& sections);
+/// One self-contained page.  version: as `PageRequest::version`.
+std::string page_html(const std::vector<PageSection>& sections, const std::string& version = "");
 
 }  // namespace turnbench

@@ -23,10 +23,12 @@ std::vector<std::string> Finished::lines() const {
   return out_lines;
 }
 
-Program::Program(const Arguments& arguments, std::string_view input, const std::string& to)
-    : out_(to) {
-  const std::string in = streams_.write("in", input), err = streams_.path("err"),
-                    out = to.empty() ? streams_.path("out") : to;
+Program::Program(const Arguments& arguments, std::string_view input, const std::string& out_file,
+                 const std::string& err_file)
+    : out_(out_file), err_(err_file) {
+  const std::string in = streams_.write("in", input),
+                    out = out_file.empty() ? streams_.path("out") : out_file,
+                    err = err_file.empty() ? streams_.path("err") : err_file;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, in.c_str(), O_RDONLY, 0);
@@ -59,7 +61,7 @@ Finished Program::wait() {
   pid_ = 0;
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return {code, out_.empty() ? read_file(streams_.path("out")) : "",
-          read_file(streams_.path("err"))};
+          err_.empty() ? read_file(streams_.path("err")) : ""};
 }
 
 Finished run_program(const Arguments& arguments, std::string_view input, const std::string& out) {

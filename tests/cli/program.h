@@ -31,8 +31,9 @@ Finished run_program(const Arguments& arguments, std::string_view input = "",
 /// The built program while it runs; killed if nobody waits for it.
 class Program {
  public:
+  /// out, err: files for its streams instead of the result.
   explicit Program(const Arguments& arguments, std::string_view input = "",
-                   const std::string& out = "");
+                   const std::string& out = "", const std::string& err = "");
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -43,7 +44,7 @@ class Program {
 
  private:
   TemporaryDirectory streams_;
-  std::string out_;  ///< file for stdout, if not in the result
+  std::string out_, err_;  ///< files for the streams that are not in the result
   int pid_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <regex>
+#include <set>
 #include <string>
 
 #include "common/file.h"
@@ -100,6 +101,21 @@ TEST(Includes, PartsOfMethodsIncludeNoMethod) {
           << entry.path().filename() << " includes " << include;
     }
   }
+}
+
+// Its header takes seconds to compile, and defines macros.
+TEST(Includes, OneFileIncludesCppHttplib) {
+  const fs::path root = TURNBENCH_SOURCE_DIR;
+  std::set<std::string> files;
+  for (const char* top : {"cli", "reports", "judges", "runners", "harness", "tests"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".cpp" && extension != ".h") continue;
+      if (read_file(entry.path()).find("\n#include <httplib.h>") != std::string::npos)
+        files.insert(fs::relative(entry.path(), root));
+    }
+  }
+  EXPECT_EQ(files, std::set<std::string>{"cli/server/http_server.cpp"});
 }
 
 TEST(Includes, UpwardAndSidewaysIncludesAreDetected) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "browser.h"
 #include "common/file.h"
@@ -326,6 +328,38 @@ TEST_F(HtmlBrowser, PrintsEveryColumn) {
       << "repeated heads lack the text of buttons";
   browser_->show_as_printed(false);
   EXPECT_EQ(js("heads()"), heads);
+}
+
+TEST_F(HtmlBrowser, ServedPageOffersNewResults) {
+  PageRequest request{{"hand"}};
+  request.version = "1";
+  const std::string served =
+      directory_->write("served.html", render_html(store_->store(), request));
+  const auto answer_with = [&](const std::string& version) {
+    js("window.fetch = async () => ({ok: true, json: async () => ({version: '" + version +
+       "'})}); window.marker = 1; 0");
+  };
+  const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(2600)); };
+  const auto is_offered = [&] { return js("!document.querySelector('.update').hidden"); };
+  browser_->open(served, 1280);
+  answer_with("1");
+  wait();
+  EXPECT_EQ(js("window.marker"), 1) << "nothing has changed";
+  EXPECT_EQ(is_offered(), false);
+  // A reader who has scrolled keeps the place.
+  js("scrollTo(0, 50); 0");
+  answer_with("2");
+  wait();
+  EXPECT_EQ(js("window.marker"), 1);
+  EXPECT_EQ(js("scrollY"), 50);
+  EXPECT_EQ(is_offered(), true);
+  browser_->open(served, 1280);
+  answer_with("2");
+  wait();
+  EXPECT_EQ(js("window.marker"), Json()) << "loaded again";
+  // A file makes no requests.
+  open(1280);
+  EXPECT_EQ(js("document.querySelector('.update')"), Json());
 }
 
 }  // namespace
