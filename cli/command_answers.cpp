@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/answers.h"
+#include "reports/html/answers_page.h"
 
 namespace turnbench {
 
@@ -23,6 +24,7 @@ void add_answers_command(CLI::App& app, const CommonOptions& common) {
       "Examples:\n  turnbench answers results.db --format md\n"
       "  turnbench answers results.db --method snapkv --method full --where \"score<50\"\n"
       "  turnbench answers results.db --format md --dialogue fact-3 --position end --context\n"
+      "  turnbench answers results.db --format html --limit 50 > answers.html\n"
       "jsonl has one object for each model, dataset, position, dialogue, turn, history and "
       "answers\n"
       "mode; scores are x100. finish_reason is stop, length (the answer reached its length limit)\n"
@@ -48,7 +50,8 @@ void add_answers_command(CLI::App& app, const CommonOptions& common) {
                    "of several conditions must hold")
       ->allow_extra_args(false);
   const CLI::Option* format =
-      command->add_option("--format", o->format, "jsonl, md")->check(one_of({"jsonl", "md"}));
+      command->add_option("--format", o->format, "jsonl, md; html: a self-contained page")
+          ->check(one_of({"jsonl", "md", "html"}));
   command->callback([o, format, &common] {
     if (common.json && format->count() > 0 && o->format != "jsonl") {
       throw input_error("--json: found --format {} too, expected only one of them", o->format);
@@ -59,12 +62,16 @@ void add_answers_command(CLI::App& app, const CommonOptions& common) {
     const std::vector<std::string> all = store.experiments();
     if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
     if (o->request.experiment.empty()) o->request.experiment = all.back();
-    const bool md = o->format == "md";
+    const bool html = o->format == "html";
     bool any = false;
     for_each_answered_turn(store, o->request, [&](const AnsweredTurn& turn) {
+      if (html && !any) fmt::print("{}", answers_page_head(o->request.experiment));
       any = true;
-      fmt::print("{}", md ? to_markdown(turn) : dump(to_json(turn)) + "\n");
+      fmt::print("{}", html                ? to_html(turn)
+                       : o->format == "md" ? to_markdown(turn)
+                                           : dump(to_json(turn)) + "\n");
     });
+    if (html && any) fmt::print("{}", answers_page_end());
     if (!any && !common.quiet) {
       fmt::print(stderr, "{}: no answered turn of {} matches the options\n", printable(o->db),
                  printable(o->request.experiment));

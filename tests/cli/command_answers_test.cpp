@@ -230,6 +230,39 @@ TEST_F(AnswersCommandOutput, PrintsMarkdown) {
   EXPECT_EQ(lines()[1]["answers"][0]["answer"], whole) << "and whole";
 }
 
+// A tag, quotes, an escape sequence of terminals, and a character that reverses text.
+constexpr const char* kHostileSql =
+    "'<b>&\"' || char(27) || '[31m' || char(8238) || 'gnp' || char(10) || 'next'";
+
+TEST(AnswersCommand, WritesAPageWithoutScriptAndRequests) {
+  const TemporaryDirectory directory;
+  const std::string db = directory.write("s.db", small_store());
+  execute(db, std::string("UPDATE record SET answer = ") + kHostileSql + " WHERE turn = 0");
+  const Finished page = run_program({"answers", db, "--format", "html", "--context"});
+  EXPECT_EQ(page.code, 0) << page.err;
+  EXPECT_TRUE(page.out.starts_with("<!doctype html>\n<!-- turnbench report -->\n"));
+  EXPECT_TRUE(page.out.ends_with("</main>\n</body></html>\n"));
+  EXPECT_NE(page.out.find("content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri "),
+            std::string::npos);
+  for (const char* absent : {"<script", "<b>", "http:", "https:", "\033", "\u202e"})
+    EXPECT_EQ(page.out.find(absent), std::string::npos) << absent;
+  EXPECT_NE(page.out.find("&lt;b&gt;&amp;&quot;\\x1b[31m\\u202egnp\nnext</div>"),
+            std::string::npos);
+  const auto count = [&](const std::string& part) { return split(page.out, part).size() - 1; };
+  EXPECT_EQ(count("<article>"), 8u);
+  EXPECT_EQ(count("<details><summary>Context ("), 8u);
+  EXPECT_EQ(count("<tr><th scope=\"row\""), 16u) << "two methods";
+  const std::string one =
+      run_program({"answers", db, "--format", "html", "--limit", "1", "--method", "full"}).out;
+  EXPECT_EQ(split(one, "<article>").size(), 2u);
+  EXPECT_EQ(split(one, "<tr><th scope=\"row\"").size(), 2u);
+  EXPECT_EQ(one.find("<details>"), std::string::npos);
+  const Finished none =
+      run_program({"answers", db, "--format", "html", "--where", "answer_tokens>99"});
+  EXPECT_EQ(none.out, "");
+  EXPECT_NE(none.err.find("no answered turn"), std::string::npos);
+}
+
 TEST(AnswersCommand, Refusals) {
   const auto answers = [](Arguments more) {
     return [more](const TemporaryDirectory& d) {
@@ -255,7 +288,7 @@ TEST(AnswersCommand, Refusals) {
       {"no operator", answers({"--where", "score"}), "--where: found the operator \"\""},
       {"number", answers({"--where", "score<high"}), "--where: found \"high\""},
       {"infinite", answers({"--where", "score<inf"}), "--where: found \"inf\""},
-      {"format", answers({"--format", "html"}), "--format: found \"html\""},
+      {"format", answers({"--format", "tex"}), "--format: found \"tex\""},
       {"two formats", answers({"--format", "md", "--json"}), "--json: found --format md too"},
       {"a turn that is not there",
        [](const TemporaryDirectory& d) -> Arguments {
