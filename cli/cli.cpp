@@ -7,8 +7,8 @@
 
 #include "cli/interrupts.h"
 #include "common/error.h"
-#include "common/text.h"
 #include "harness/store/provenance.h"
+#include "reports/escape.h"
 
 namespace turnbench {
 namespace {
@@ -23,8 +23,7 @@ SIGTERM or SIGUSR1 with work left: run it again.)";
 
 int fail(const std::string& message, int code) {
   // Uses fputs, which does not throw if stderr is closed.
-  std::fputs(fmt::format("turnbench: {}\n", printable(replace_all(message, "\n", " "))).c_str(),
-             stderr);
+  std::fputs(fmt::format("turnbench: {}\n", one_line(message)).c_str(), stderr);
   return code;
 }
 

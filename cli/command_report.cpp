@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "common/error.h"
 #include "common/text.h"
+#include "reports/escape.h"
 #include "reports/notes.h"
 #include "reports/render.h"
 #include "reports/report_file.h"
@@ -93,7 +94,7 @@ ChartKind chart_of(const ReportOptions& o, bool is_asked) {
 /// Prints to stderr, because a CSV has no place for warnings.
 void print_warnings(const Results& results) {
   for (const std::string& line : warnings(results))
-    fmt::print(stderr, "{}: {}\n", results.manifest().name, printable(line));
+    fmt::print(stderr, "{}: {}\n", results.manifest().name, one_line(line));
 }
 
 /// The experiments to report.  By default, a page shows all of them; other formats, single tables

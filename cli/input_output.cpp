@@ -10,6 +10,7 @@
 
 #include "common/file.h"
 #include "common/text.h"
+#include "reports/escape.h"
 
 namespace turnbench {
 namespace {
@@ -30,7 +31,7 @@ void print_documents(std::vector<std::string> documents) {
 void print_problems(std::string_view title, const std::vector<std::string>& lines,
                     std::string_view more) {
   const std::size_t shown = std::min(lines.size(), kShownProblems);
-  for (std::size_t i = 0; i < shown; ++i) fmt::print(stderr, "{}: {}\n", title, lines[i]);
+  for (std::size_t i = 0; i < shown; ++i) fmt::print(stderr, "{}: {}\n", title, one_line(lines[i]));
   if (lines.size() > shown) fmt::print(stderr, "{}: {} {}\n", title, lines.size() - shown, more);
 }
 

@@ -12,6 +12,7 @@
 #include "harness/store/cell.h"
 #include "harness/store/method_filter.h"
 #include "metrics/metric.h"
+#include "reports/escape.h"
 
 namespace turnbench {
 namespace {
@@ -113,7 +114,7 @@ std::string plain(std::string_view text, std::size_t most) {
     if (space && !words.empty() && words.back() != ' ') words += ' ';
   }
   std::string out;
-  for (char c : printable(shorten(words, most))) {
+  for (char c : one_line(shorten(words, most))) {
     if (std::string_view("\\`*_[]<>#|~$&").find(c) != std::string_view::npos) out += '\\';
     out += c;
   }

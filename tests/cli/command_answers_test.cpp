@@ -263,6 +263,29 @@ TEST(AnswersCommand, WritesAPageWithoutScriptAndRequests) {
   EXPECT_NE(none.err.find("no answered turn"), std::string::npos);
 }
 
+TEST(AnswersCommand, EscapesWhatATerminalWouldInterpret) {
+  const TemporaryDirectory directory;
+  const std::string db = directory.write("s.db", small_store());
+  directory.write("small.csv", "method,position,value\nfull,end,12.5\n");
+  const std::string hostile(kHostileSql);
+  execute(db, "UPDATE record SET answer = " + hostile +
+                  " WHERE turn = 0; UPDATE record SET status "
+                  "= 'error', error = " +
+                  hostile + " WHERE turn = 1");
+  const std::string
+      answers = run_program({"answers", db, "--format", "md"}).out,
+      status = run_program({"status", db}).out, report = run_program({"report", db}).out,
+      run = run_program({"run", directory.write("m.json", small_manifest()), "--db", db}).err;
+  for (const std::string& text : {answers, status, report, run}) {
+    EXPECT_EQ(text.find('\033'), std::string::npos) << text;
+    EXPECT_EQ(text.find("\u202e"), std::string::npos) << text;
+  }
+  EXPECT_NE(answers.find("\\u202egnp next"), std::string::npos) << answers;
+  EXPECT_NE(status.find("\\x1b[31m\\u202egnp next"), std::string::npos) << status;
+  EXPECT_NE(run_program({"answers", db}).out.find("\\u001b[31m\u202egnp\\nnext"), std::string::npos)
+      << "JSON has its own escapes";
+}
+
 TEST(AnswersCommand, Refusals) {
   const auto answers = [](Arguments more) {
     return [more](const TemporaryDirectory& d) {
