@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "reports/notes.h"
 #include "reports/number_text.h"
+#include "reports/pareto_front.h"
 #include "reports/pivot.h"
 
 namespace turnbench {
@@ -70,6 +71,21 @@ std::optional<double> cost_of(const Results& results, const Pivot::Entry& entry,
   return mean.value();
 }
 
+/// The points on the Pareto front, in ascending order of cost.
+std::vector<Plot::Point> front_of(const std::vector<Plot::Point>& points, bool lower_is_better) {
+  std::vector<QualityAndCost> methods;
+  for (const Plot::Point& point : points)
+    methods.push_back({lower_is_better ? -point.mean : point.mean, point.x});
+  const std::vector<bool> is_on_front = pareto_front(methods);
+  std::vector<Plot::Point> out;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (is_on_front[i]) out.push_back(points[i]);
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Plot::Point& a, const Plot::Point& b) { return a.x < b.x; });
+  return out;
+}
+
 /// One plot, without axes and series if fewer than two costs differ.
 Plot plot_of(const Results& results, const std::vector<Quality>& methods, const Cost& cost,
              const TableValue& unit) {
@@ -104,7 +120,7 @@ Plot plot_of(const Results& results, const std::vector<Quality>& methods, const 
       *low > 0 && *high >= kWide * *low ? log_axis(cost.label, xs) : linear_axis(cost.label, xs);
   const std::string label = fmt::format("mean {} ({})", unit.name, unit.unit);
   out.y = unit.is_share() && !unit.is_signed ? share_axis(label) : linear_axis(label, ends);
-  out.front = pareto_front(std::move(points), unit.lower_is_better);
+  out.front = front_of(points, unit.lower_is_better);
   std::vector<std::string> names;
   for (const Plot::Point& point : out.front) names.push_back(point.name);
   out.notes = {"Dotted: the Pareto front of the means: " + join(names, ", ") + "."};

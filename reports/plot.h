@@ -28,10 +28,6 @@ struct Plot {
   std::vector<std::string> notes = {};  ///< below the plot
 };
 
-/// The points that no other point dominates: a point dominates those with at least its x and at
-/// most its mean (with `lower_is_better`, at least its mean), unless both are equal.
-std::vector<Plot::Point> pareto_front(std::vector<Plot::Point> points, bool lower_is_better);
-
 /// The values of all points, one line each.
 std::string describe(const Plot& plot);
 

@@ -7,7 +7,7 @@
 
 #include "reports/common_turns.h"
 #include "reports/leaderboard/board_notes.h"
-#include "reports/leaderboard/pareto_front.h"
+#include "reports/pareto_front.h"
 
 namespace turnbench {
 namespace {

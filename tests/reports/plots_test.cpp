@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <random>
-
 #include "hand_made_store.h"
 #include "reports/cost_plots.h"
 #include "reports/html/charts.h"
@@ -97,35 +94,6 @@ TEST(TablePlots, NeedThreeNumbers) {
                                 {1, -1, 3}))
                   .empty())
       << "one has no result";
-}
-
-// Against the definition, for many random points.
-TEST(ParetoFront, HasThePointsThatNoOtherDominates) {
-  std::mt19937 random(3);
-  for (int round = 0; round < 200; ++round) {
-    const bool lower = round % 2 == 1;
-    std::vector<Plot::Point> points(1 + random() % 12);
-    for (Plot::Point& p : points) {
-      p.x = static_cast<double>(random() % 6);
-      p.mean = static_cast<double>(random() % 6);
-    }
-    const auto dominates = [&](const Plot::Point& a, const Plot::Point& b) {
-      const bool as_good = lower ? a.mean <= b.mean : a.mean >= b.mean;
-      return a.x <= b.x && as_good && (a.x != b.x || a.mean != b.mean);
-    };
-    std::vector<std::pair<double, double>> want, got;
-    for (const Plot::Point& p : points) {
-      const bool is_dominated = std::any_of(points.begin(), points.end(),
-                                            [&](const Plot::Point& q) { return dominates(q, p); });
-      if (!is_dominated) want.emplace_back(p.x, p.mean);
-    }
-    for (const Plot::Point& p : pareto_front(points, lower)) got.emplace_back(p.x, p.mean);
-    EXPECT_TRUE(std::is_sorted(got.begin(), got.end(),
-                               [](const auto& a, const auto& b) { return a.first < b.first; }));
-    std::sort(want.begin(), want.end());
-    std::sort(got.begin(), got.end());
-    EXPECT_EQ(got, want) << round;
-  }
 }
 
 TEST(PlotSvg, HasEveryValueAndNoMarkup) {

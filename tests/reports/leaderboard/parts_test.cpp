@@ -6,7 +6,7 @@
 #include <random>
 
 #include "reports/leaderboard/complete_block.h"
-#include "reports/leaderboard/pareto_front.h"
+#include "reports/pareto_front.h"
 #include "reports/leaderboard/ranks.h"
 #include "tests/reports/all_flips.h"
 #include "tests/reports/strata.h"

@@ -1,4 +1,4 @@
-#include "reports/leaderboard/pareto_front.h"
+#include "reports/pareto_front.h"
 
 #include <algorithm>
 #include <cmath>
