@@ -37,6 +37,7 @@ OrderedJson to_json(const PlannedPower& power) {
       const std::optional<int>& number = e.needed.number;
       json["entries"].push_back({{"row", e.row},
                                  {"column", e.column},
+                                 {"to", e.baseline},
                                  {"difference", e.difference},
                                  {"n", e.dialogues},
                                  {"needed", number ? OrderedJson(*number) : OrderedJson(nullptr)}});
@@ -131,7 +132,8 @@ PlannedMemory::PlannedMemory(const Plan& plan, const PlanCost& cost, std::span<c
 
 PlannedPower::PlannedPower(const Results& results, double of_points) : points(of_points) {
   for (const TableSpec& spec : results.tables()) {
-    if (spec.difference_to.empty() || !shows_scores(spec.value)) continue;
+    const bool of_scores = std::all_of(spec.values.begin(), spec.values.end(), shows_scores);
+    if (spec.difference_to.empty() || !of_scores) continue;
     tables.push_back({spec.title, needed_dialogues(results, spec, points)});
   }
 }

@@ -12,7 +12,8 @@ constexpr const char* kDimensions[] = {"model",  "dataset", "position",
 
 }  // namespace
 
-void Averages::add(const std::vector<const Cell*>& cells, bool all_turns) {
+void Averages::add(const std::vector<const Cell*>& cells, const std::string& value,
+                   bool all_turns) {
   for (const char* name : kDimensions) {
     std::set<std::string> values;
     for (const Cell* cell : cells) values.insert(results_.dimension(*cell, -1, name));
@@ -21,7 +22,7 @@ void Averages::add(const std::vector<const Cell*>& cells, bool all_turns) {
   if (!all_turns) return;
   std::set<int> turns;
   for (const Cell* cell : cells) {
-    for (const TurnValue& turn : results_.stratum(cell->key, -1, value_).turns)
+    for (const TurnValue& turn : results_.stratum(cell->key, -1, value).turns)
       turns.insert(turn.turn);
   }
   if (turns.size() > 1) turns_.insert(turns.begin(), turns.end());

@@ -18,17 +18,15 @@ struct AveragedDimension {
 /// Collects the dimensions over which the entries of a table average.
 class Averages {
  public:
-  /// `value`: the table's value.
-  Averages(const Results& results, std::string value)
-      : results_(results), value_(std::move(value)) {}
+  explicit Averages(const Results& results) : results_(results) {}
 
-  /// Adds an entry: the mean over these cells.  `all_turns`: the mean is also over all their turns.
-  void add(const std::vector<const Cell*>& cells, bool all_turns);
+  /// Adds an entry: the mean of a value over these cells.  `all_turns`: the mean is also over all
+  /// their turns.
+  void add(const std::vector<const Cell*>& cells, const std::string& value, bool all_turns);
   std::vector<AveragedDimension> dimensions() const;
 
  private:
   const Results& results_;
-  std::string value_;
   std::map<std::string, std::set<std::string>> values_;  ///< by dimension
   std::set<int> turns_;
 };

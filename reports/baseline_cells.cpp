@@ -3,21 +3,42 @@
 namespace turnbench {
 namespace {
 
-std::vector<std::string> in_common(const Cell& cell) {
-  return {cell.model, cell.dataset, cell.position, cell.history, cell.answers};
+std::vector<std::string> place_of(const Cell& cell, const std::string& method) {
+  return {cell.model, cell.dataset, cell.position, cell.history, cell.answers, method};
 }
 
 }  // namespace
 
-BaselineCells::BaselineCells(const Results& results, const std::string& method) {
+BaselineCells::BaselineCells(const Results& results, const BaselineRule& rule) {
+  const std::vector<Cell> methods = distinct_methods(results.cells());
+  for (const Cell& method : methods) {
+    if (is_baseline(rule, method)) methods_.insert(method.method);
+  }
+  for (const Cell& method : methods) {
+    if (has(method)) {
+      baselines_[method.method] = method.method;
+      continue;
+    }
+    // Several only in smoke runs, whose manifests may make different settings equal.
+    const std::vector<const Cell*> candidates = baseline_candidates(rule, method, methods);
+    if (!candidates.empty()) baselines_[method.method] = candidates.front()->method;
+  }
   for (const Cell& cell : results.cells()) {
-    if (cell.method == method) cells_.try_emplace(in_common(cell), &cell);
+    if (has(cell)) cells_.try_emplace(place_of(cell, cell.method), &cell);
   }
 }
 
 const Cell* BaselineCells::of(const Cell& cell) const {
-  const auto found = cells_.find(in_common(cell));
+  const auto method = baselines_.find(cell.method);
+  if (method == baselines_.end()) return nullptr;
+  const auto found = cells_.find(place_of(cell, method->second));
   return found == cells_.end() ? nullptr : found->second;
+}
+
+std::vector<std::string> names_of(const std::vector<BaselineRule>& rules) {
+  std::vector<std::string> out;
+  for (const BaselineRule& rule : rules) out.push_back(rule.name());
+  return out;
 }
 
 }  // namespace turnbench

@@ -163,7 +163,7 @@ std::vector<Plot> cost_plots(const Results& results) {
   for (const std::string& model : results.values_of("model")) {
     std::set<std::vector<double>> shown;  // costs of all methods, which another quantity may equal
     for (const Cost& cost : costs()) {
-      Plot plot = plot_of(results, by_model[model], cost, *pivot.value);
+      Plot plot = plot_of(results, by_model[model], cost, *pivot.values.front());
       if (plot.series.empty() || !shown.insert(costs_in(plot)).second) continue;
       plot.title = by_model.size() > 1 ? model + ": " + cost.label : cost.label;
       out.push_back(std::move(plot));

@@ -86,21 +86,23 @@ std::string csv_table(const Pivot& p, bool guard_formulas) {
     if (published) suffixes.insert(suffixes.end(), {" published", " difference"});
     if (remarked) suffixes.emplace_back(" note");
     if (compared) {
-      const std::vector<std::string> more = difference_suffixes(p.baseline, p.comparison);
-      suffixes.insert(suffixes.end(), more.begin(), more.end());
+      for (const std::string& baseline : p.baselines) {
+        const std::vector<std::string> more = difference_suffixes(baseline, p.comparison);
+        suffixes.insert(suffixes.end(), more.begin(), more.end());
+      }
     }
     for (const std::string& suffix : suffixes)
       header.text(value_heading(p.column_dimensions, column) + suffix);
   }
   if (!p.comparability.empty()) header.text("comparability");
   std::string out = header.str();
-  const int digits = p.value->digits + 1;
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     CsvLine line(guard_formulas);
     for (const std::string& value : p.rows[r]) line.text(value);
     for (const auto& entry : p.entries[r]) {
       const Pivot::Entry e = entry.value_or(Pivot::Entry());
       const Estimate& x = e.estimate;
+      const int digits = entry ? e.unit->digits + 1 : 0;
       add_estimate(line, x, digits);
       line.number(x.dialogues).number(x.turns).number(x.failed);
       if (pending) line.number(e.pending);
@@ -110,7 +112,8 @@ std::string csv_table(const Pivot& p, bool guard_formulas) {
         line.number(e.published && x.known ? published_text(x.mean - *e.published, digits) : "");
       }
       if (remarked) line.text(join(e.published_notes, "; "));
-      if (compared) add_difference(line, e.difference, p.comparison, digits);
+      for (std::size_t b = 0; compared && b < p.baselines.size(); ++b)
+        add_difference(line, entry ? e.differences[b] : std::nullopt, p.comparison, digits);
     }
     if (!p.comparability.empty()) line.text(p.row_comparability[r]);
     out += line.str();
@@ -138,8 +141,8 @@ std::string render_csv_long(const Results& results, const RenderOptions& options
                            "mean", "low", "high", "n", "failed", "published", "turns", "pending"}) {
     header.text(name);
   }
-  for (const std::string& baseline : baselines(results)) {
-    for (const std::string& suffix : difference_suffixes(baseline, comparison))
+  for (const BaselineRule& baseline : baselines(results)) {
+    for (const std::string& suffix : difference_suffixes(baseline.name(), comparison))
       header.text(suffix.substr(1));
   }
   std::vector<const Cell*> cells;

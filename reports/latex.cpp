@@ -20,17 +20,21 @@ std::string latex_estimate(const Estimate& estimate, int digits, bool sign) {
   return out;
 }
 
-std::string entry_text(const std::optional<Pivot::Entry>& e, int digits) {
+std::string entry_text(const std::optional<Pivot::Entry>& e) {
   if (!e) return "--";
+  const int digits = e->unit->digits;
   if (!e->estimate.known) {
     std::string out = e->missing.empty() ? fmt::format("failed ({})", e->estimate.failed) : "--";
     if (e->published) out += fmt::format(" [paper {}]", published_text(*e->published, digits));
     return out;
   }
   std::string out = latex_estimate(e->estimate, digits, /*sign=*/false);
-  if (e->difference) {
-    out += fmt::format(" ({}, {})", latex_estimate(e->difference->estimate, digits, /*sign=*/true),
-                       replace_all(tests_text(*e->difference), "<", "$<$"));
+  if (e->has_difference()) {
+    for (const std::optional<Difference>& d : e->differences) {
+      out += d ? fmt::format(" ({}, {})", latex_estimate(d->estimate, digits, /*sign=*/true),
+                             replace_all(tests_text(*d), "<", "$<$"))
+               : " (--)";
+    }
   }
   if (e->published) {
     out += fmt::format(" [paper {}, ${}$]", published_text(*e->published, digits),
@@ -71,7 +75,7 @@ std::string render_latex(const Results& results, const Comparison& comparison) {
     for (std::size_t r = 0; r < p.rows.size(); ++r) {
       std::vector<std::string> fields;
       for (const std::string& value : p.rows[r]) fields.push_back(escape_latex(value));
-      for (const auto& e : p.entries[r]) fields.push_back(entry_text(e, p.value->digits));
+      for (const auto& e : p.entries[r]) fields.push_back(entry_text(e));
       out += join(fields, " & ") + " \\\\\n";
     }
     out += "\\hline\n\\end{tabular}\n";

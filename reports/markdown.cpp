@@ -13,17 +13,21 @@ namespace turnbench {
 namespace {
 
 /// "92.4 [88.1, 95.2]", with the differences to the baseline and to the published number, if any.
-std::string entry_text(const Pivot::Entry& e, int digits) {
+std::string entry_text(const Pivot::Entry& e) {
   const Estimate& x = e.estimate;
+  const int digits = e.unit->digits;
   if (!x.known) {
     std::string out = e.missing.empty() ? fmt::format("failed ({})", x.failed) : "–";
     if (e.published) out += fmt::format(" [paper {}]", published_text(*e.published, digits));
     return out;
   }
   std::string out = estimate_text(x, digits);
-  if (e.difference) {
-    out += fmt::format(" ({}, {})", estimate_text(e.difference->estimate, digits, /*sign=*/true),
-                       tests_text(*e.difference));
+  if (e.has_difference()) {
+    for (const std::optional<Difference>& d : e.differences) {
+      out += d ? fmt::format(" ({}, {})", estimate_text(d->estimate, digits, /*sign=*/true),
+                             tests_text(*d))
+               : " (–)";
+    }
   }
   if (e.published) {
     out += fmt::format(" [paper {}, {}]", published_text(*e.published, digits),
@@ -64,7 +68,7 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     std::vector<std::string> fields;
     for (const std::string& value : p.rows[r]) fields.push_back(escape_markdown(value));
-    for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e, p.value->digits) : "");
+    for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e) : "");
     if (counted) {
       for (const ReportedCounter& c : shown) fields.push_back(p.counter_text(r, c.name));
     }

@@ -57,7 +57,7 @@ bool has_ranges(const std::vector<Pivot>& pivots) {
 std::string caption(const std::vector<Pivot>& pivots, const std::string& differences, bool counters,
                     bool scales) {
   const auto shares = std::count_if(pivots.begin(), pivots.end(),
-                                    [&](const Pivot& p) { return scales && p.value->is_share(); });
+                                    [&](const Pivot& p) { return scales && p.shows_shares(); });
   std::string out = shares == std::ssize(pivots) ? "Means x100 with 95% intervals over dialogues"
                                                  : "Means with 95% intervals over dialogues";
   if (shares > 0 && shares < std::ssize(pivots)) out += ", scores x100";
@@ -65,10 +65,15 @@ std::string caption(const std::vector<Pivot>& pivots, const std::string& differe
                                      [](const Pivot& p) { return p.has_differences(); });
   if (compared != pivots.end()) {
     const Comparison& comparison = compared->comparison;
+    const bool several = std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) {
+      return p.has_differences() && p.baselines.size() > 1;
+    });
     out += fmt::format(
-        "; {} the paired difference to the method that is named under the table, with its interval "
-        "and its p (sign flips, adjusted for all differences of the table by {})",
+        "; {} the paired {} named under the table, with {} interval "
+        "and {} p (sign flips, adjusted for all differences of the table by {})",
         differences,
+        several ? "differences to the methods that are" : "difference to the method that is",
+        several ? "their" : "its", several ? "their" : "its",
         comparison.adjustment == Adjustment::kHolm ? "Holm's method" : "step-down maxT");
     if (std::any_of(pivots.begin(), pivots.end(),
                     [](const Pivot& p) { return p.has_equivalence(); })) {

@@ -19,7 +19,8 @@ std::string title_of(const Results& results, const std::string& what) {
 template <typename Shown, typename Name>
 DotChart chart_of(const Pivot& pivot, const Shown& shown, const Name& name) {
   DotChart out;
-  out.axis.label = fmt::format("mean {} ({})", pivot.value->name, pivot.value->unit);
+  out.axis.label =
+      fmt::format("mean {} ({})", pivot.values.front()->name, pivot.values.front()->unit);
   for (const std::vector<std::string>& row : pivot.rows) out.rows.push_back({join(row, ", "), {}});
   for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
     const std::vector<std::string>& column = pivot.columns[c];
@@ -31,11 +32,10 @@ DotChart chart_of(const Pivot& pivot, const Shown& shown, const Name& name) {
       if (!e || !e->estimate.known) continue;
       const double mean = e->estimate.mean;
       const Interval interval = e->estimate.interval.value_or(Interval{mean, mean});
-      dot = {mean, interval.low, interval.high, true,
-             estimate_text(e->estimate, pivot.value->digits)};
+      dot = {mean, interval.low, interval.high, true, estimate_text(e->estimate, e->unit->digits)};
     }
   }
-  if (!pivot.value->is_share()) fit_axis(out);
+  if (!pivot.shows_shares()) fit_axis(out);
   return out;
 }
 

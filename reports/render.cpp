@@ -35,7 +35,14 @@ OrderedJson entry_json(const Pivot& pivot, std::size_t row, std::size_t column) 
   out["pending"] = e.pending;
   out["published"] = optional_number(e.published);
   if (!e.missing.empty()) out["missing"] = e.missing;
-  if (e.difference) out["difference"] = difference_json(*e.difference, pivot.baseline);
+  for (std::size_t b = 0; b < pivot.baselines.size(); ++b) {
+    if (!e.differences[b]) continue;
+    const OrderedJson difference = difference_json(*e.differences[b], pivot.baselines[b]);
+    if (pivot.baselines.size() == 1)
+      out["difference"] = difference;
+    else
+      out["differences"].push_back(difference);
+  }
   return out;
 }
 
@@ -49,12 +56,13 @@ OrderedJson remark_json(const ComparabilityRemark& remark) {
 
 OrderedJson table_json(const Pivot& pivot) {
   OrderedJson out = {{"title", pivot.title},
-                     {"value", std::string(pivot.value->name)},
-                     {"unit", std::string(pivot.value->unit)},
+                     {"value", std::string(pivot.values.front()->name)},
+                     {"unit", std::string(pivot.values.front()->unit)},
                      {"rows", pivot.row_dimensions},
                      {"columns", pivot.column_dimensions}};
-  if (!pivot.baseline.empty()) {
-    out["difference_to"] = pivot.baseline;
+  if (!pivot.baselines.empty()) {
+    out["difference_to"] = pivot.baselines.size() == 1 ? OrderedJson(pivot.baselines.front())
+                                                       : OrderedJson(pivot.baselines);
     out["adjusted_by"] = pivot.comparison.adjustment == Adjustment::kHolm ? "holm" : "maxt";
     if (pivot.comparison.margin > 0) out["margin"] = pivot.comparison.margin;
   }
@@ -75,11 +83,12 @@ OrderedJson table_json(const Pivot& pivot) {
 
 }  // namespace
 
-std::vector<std::string> baselines(const Results& results) {
-  std::vector<std::string> out;
+std::vector<BaselineRule> baselines(const Results& results) {
+  std::vector<BaselineRule> out;
   for (const TableSpec& table : results.tables()) {
-    const bool is_new = std::find(out.begin(), out.end(), table.difference_to) == out.end();
-    if (!table.difference_to.empty() && is_new) out.push_back(table.difference_to);
+    for (const BaselineRule& rule : table.difference_to) {
+      if (std::find(out.begin(), out.end(), rule) == out.end()) out.push_back(rule);
+    }
   }
   return out;
 }
@@ -91,14 +100,14 @@ std::vector<CellLine> cell_lines(const Results& results, const Comparison& compa
     out.push_back(
         {cell, estimate({&s}), {}, results.progress(cell).pending(), results.published(cell)});
   }
-  for (const std::string& baseline : baselines(results)) {
+  for (const BaselineRule& baseline : baselines(results)) {
     const BaselineCells cells(results, baseline);
     std::vector<TestedDifference> tested;
     std::vector<std::optional<Difference>*> members;
     for (CellLine& line : out) {
       std::optional<Difference>& difference = line.differences.emplace_back();
       const Cell* beside = cells.of(line.cell);
-      if (line.cell.method == baseline || beside == nullptr) continue;
+      if (cells.has(line.cell) || beside == nullptr) continue;
       tested.push_back({{{&results.stratum(line.cell.key, -1), &results.stratum(beside->key, -1)}},
                         is_imported(line.cell)});
       members.push_back(&difference);
@@ -114,7 +123,8 @@ std::string render_json(const Results& results, const Comparison& comparison) {
   out["experiment"] = results.manifest().name;
   if (!results.manifest().smoke.empty()) out["smoke"] = results.manifest().smoke;
   out["cells"] = OrderedJson::array();
-  const std::vector<std::string> to = baselines(results);
+  std::vector<std::string> to;
+  for (const BaselineRule& baseline : baselines(results)) to.push_back(baseline.name());
   for (const CellLine& line : cell_lines(results, comparison)) {
     const Estimate& e = line.estimate;
     OrderedJson cell;

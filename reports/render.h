@@ -67,6 +67,6 @@ struct CellLine {
 std::vector<CellLine> cell_lines(const Results& results, const Comparison& comparison);
 
 /// The distinct baselines of the experiment's tables.
-std::vector<std::string> baselines(const Results& results);
+std::vector<BaselineRule> baselines(const Results& results);
 
 }  // namespace turnbench

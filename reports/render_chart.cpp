@@ -13,6 +13,10 @@ std::string table_chart(const Results& results) {
   TableSpec spec = results.tables().front();
   spec.difference_to.clear();
   const Pivot pivot = make_pivot(results, spec);
+  if (pivot.values.size() > 1) {
+    throw input_error("--table: found a table of {} quantities, expected one to draw a chart",
+                      pivot.values.size());
+  }
   std::vector<Plot> plots = table_plots(pivot);
   if (plots.empty()) {
     DotChart dots = dot_chart(pivot);

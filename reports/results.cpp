@@ -277,7 +277,7 @@ void Results::read_values(const Store& store, const std::string& experiment) {
   std::set<std::string> values = {"score"};
   bool by_turn = false;
   for (const TableSpec& table : tables_) {
-    values.insert(table.value);
+    values.insert(table.values.begin(), table.values.end());
     for (const auto* named : {&table.rows, &table.columns})
       by_turn |= std::find(named->begin(), named->end(), "turn") != named->end();
   }

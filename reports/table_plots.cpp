@@ -125,7 +125,7 @@ void PlotMaker::add(std::size_t r, std::size_t c) {
   const std::string name = line.empty() ? place : line + ", " + place;
   if (x) values_.try_emplace(*x, value);
   lines->second.of(line.empty() && !x ? place : line, !x)
-      .points.push_back(point_of(*entry, x.value_or(0), name, pivot_.value->digits));
+      .points.push_back(point_of(*entry, x.value_or(0), name, pivot_.values.front()->digits));
 }
 
 Axis PlotMaker::x_axis() const {
@@ -145,8 +145,8 @@ Axis PlotMaker::x_axis() const {
 }
 
 Axis PlotMaker::y_axis(const std::vector<Plot::Series>& series) const {
-  const std::string label = fmt::format("mean {} ({})", pivot_.value->name, pivot_.value->unit);
-  if (pivot_.value->is_share() && !pivot_.value->is_signed) return share_axis(label);
+  const std::string label = fmt::format("mean {} ({})", pivot_.values.front()->name, pivot_.values.front()->unit);
+  if (pivot_.values.front()->is_share() && !pivot_.values.front()->is_signed) return share_axis(label);
   std::vector<double> ends;
   for (const Plot::Series& line : series) {
     for (const Plot::Point& point : line.points) ends.insert(ends.end(), {point.low, point.high});

@@ -8,29 +8,11 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
-#include "harness/run/fidelity.h"
-#include "metrics/metric.h"
+#include "harness/experiment/json_lists.h"
+#include "harness/experiment/parse_table.h"
 
 namespace turnbench {
 namespace {
-
-/// A value, or an array of distinct values.
-template <typename T, typename Parse>
-std::vector<T> one_or_more(const JsonView& json, const Parse& parse) {
-  std::vector<T> out;
-  std::set<std::string> seen;
-  const auto add = [&](const JsonView& item) {
-    out.push_back(parse(item));
-    if (!seen.insert(item.json().dump()).second) item.fail("each value once");
-  };
-  if (!json.is_array()) {
-    add(json);
-  } else {
-    for (const JsonView& item : json.items()) add(item);
-  }
-  if (out.empty()) json.fail("at least one value");
-  return out;
-}
 
 template <typename Enum>
 Enum parse_enum(const JsonView& json, const std::vector<Enum>& values) {
@@ -129,77 +111,6 @@ DatasetEntry parse_dataset(const JsonView& json) {
   return out;
 }
 
-/// Whether any method or probe of the manifest has a setting.
-bool has_setting(const Manifest& manifest, std::string_view name) {
-  const auto has = [name](const auto& entry) { return entry.setting(name).has_value(); };
-  return std::any_of(manifest.methods.begin(), manifest.methods.end(), has) ||
-         std::any_of(manifest.probes.begin(), manifest.probes.end(), has);
-}
-
-std::vector<std::string> parse_dimensions(const JsonView& json, const Manifest& manifest,
-                                          ManifestUse use) {
-  return one_or_more<std::string>(json, [&](const JsonView& item) {
-    const std::string name = item.as_string();
-    if (name == kVariantDimension) return name;
-    if (name.starts_with(kSettingPrefix)) {
-      if (use == ManifestUse::kRun && !has_setting(manifest, name.substr(kSettingPrefix.size())))
-        item.fail("method.name, method.variant, or a parameter of one of the methods");
-      return name;
-    }
-    const auto& known = table_dimensions();
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      item.fail("one of: " + join(known, ", ") + ", method.PARAMETER");
-    }
-    return name;
-  });
-}
-
-void check_value(const JsonView& json, const Manifest& manifest) {
-  const std::string name = json.as_string();
-  if (find_table_value(name) != nullptr) {
-    if (!shows_scores(name) && !find_table_value(name)->is_counter && !manifest.isolated)
-      json.fail("score, or \"isolated\": true in the manifest");
-    if (is_fidelity_metric(name) && !manifest.fidelity)
-      json.fail("score, or \"fidelity\" in the manifest");
-    return;
-  }
-  if (name.starts_with(kJudgePrefix) && name.size() > kJudgePrefix.size()) return;
-  std::vector<std::string_view> values, metrics;
-  for (const TableValue& value : table_values()) values.push_back(value.name);
-  for (const Metric& metric : all_metrics()) {
-    if (metric.name == name) return;
-    metrics.push_back(metric.name);
-  }
-  const std::string near = nearest_name(name, metrics);
-  json.fail(near.empty() ? "one of: " + join(values, ", ") + ", a metric, judge:RUBRIC"
-                         : "\"" + near + "\"");
-}
-
-/// `labels`: those of the manifest's methods and probes.
-TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labels,
-                      const Manifest& manifest, ManifestUse use) {
-  json.require_known_keys({"title", "value", "rows", "columns", "difference_to"});
-  TableSpec out;
-  out.title = json.get("title", std::string());
-  out.value = json.get("value", out.value);
-  if (json.has("value") && use == ManifestUse::kRun) check_value(json.at("value"), manifest);
-  out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), manifest, use)
-                              : std::vector<std::string>{"method"};
-  out.columns = json.has("columns") ? parse_dimensions(json.at("columns"), manifest, use)
-                                    : std::vector<std::string>{"dataset", "position"};
-  for (const std::string& row : out.rows) {
-    if (std::find(out.columns.begin(), out.columns.end(), row) != out.columns.end()) {
-      json.fail("each dimension in rows or in columns, not in both");
-    }
-  }
-  out.difference_to = json.get("difference_to", std::string());
-  const bool known = std::find(labels.begin(), labels.end(), out.difference_to) != labels.end();
-  if (!out.difference_to.empty() && !known && use == ManifestUse::kRun) {
-    json.at("difference_to").fail("one of the manifest's methods, as it is written there");
-  }
-  return out;
-}
-
 /// The name of an experiment appears in file names and commands.
 std::string parse_name(const JsonView& json) {
   const std::string name = json.as_string();
@@ -209,9 +120,21 @@ std::string parse_name(const JsonView& json) {
   return name;
 }
 
-/// Parses methods and probes, at least one in total; returns their labels.
-std::vector<std::string> parse_measured(const JsonView& json, const std::filesystem::path& folder,
-                                        Manifest& m) {
+/// The labels that methods and probes have in addition to their names and settings.
+std::set<std::string> labels_given_in(const JsonView& json) {
+  std::set<std::string> out;
+  for (const char* key : {"methods", "probes"}) {
+    if (!json.has(key) || !json.at(key).is_array()) continue;
+    for (const JsonView& item : json.at(key).items()) {
+      if (item.is_object() && item.has("label") && item.at("label").is_string())
+        out.insert(item.at("label").as_string());
+    }
+  }
+  return out;
+}
+
+/// Parses methods and probes, at least one in total.
+void parse_measured(const JsonView& json, const std::filesystem::path& folder, Manifest& m) {
   std::vector<std::string> labels;
   if (json.has("methods") || !json.has("probes")) {
     m.methods = parse_specs<Method>(json.at("methods"), "method", folder, labels);
@@ -221,7 +144,6 @@ std::vector<std::string> parse_measured(const JsonView& json, const std::filesys
     m.probes = parse_specs<ProbeSpec>(json.at("probes"), "probe", folder, labels);
     if (m.probes.empty()) json.at("probes").fail("at least one probe");
   }
-  return labels;
 }
 
 /// The distinct values of a key; `fallback` if it is missing.
@@ -306,70 +228,6 @@ void check_dense_history(const JsonView& json, const Manifest& m) {
 
 }  // namespace
 
-const std::vector<TableValue>& table_values() {
-  constexpr std::string_view kAll,
-      kFidelity = "cells with \"fidelity\"", kAlone = "cells that run alone (\"isolated\")",
-      kLong = "cells that run alone (\"isolated\") with answers of three tokens or more",
-      kHost = "methods with placement=host",
-      kUpper = "methods that select once for all upper layers",
-      kHostLong = "methods with placement=host, where a prompt is longer than what they read";
-  static const std::vector<TableValue> values = {
-      {"score", "x100", 100, "value of the metric"},
-      {"kl", "nats a token", 1,
-       "KL divergence of the next-token distribution from full attention's", kFidelity, true, 4},
-      {"agreement", "x100", 100,
-       "share of the tokens for which the greedy choice equals full attention's", kFidelity},
-      {"delta_logprob", "nats a token", 1, "log-probability of the answer minus full attention's",
-       kFidelity, false, 4, false, true},
-      {"answer_nll", "nats a token", 1, "negative log-likelihood of the answer", kFidelity, true,
-       4},
-      {"ttft", "ms", 1e3, "time to the first token: the prefill of the turn", kAlone, true, 1,
-       true},
-      {"tt2t", "ms", 1e3, "time to the second token, including waits of the first step", kAlone,
-       true, 1, true},
-      {"step", "ms", 1e3, "median time between two tokens of an answer", kAlone, true, 2, true},
-      {"step_p95", "ms", 1e3, "95th percentile of the time between two tokens of an answer", kAlone,
-       true, 2, true},
-      {"tpot", "ms", 1e3, "mean time of a token from the third on", kLong, true, 2, true},
-      {"decode_rate", "tokens/s", 1, "throughput of decode steps", kAlone, false, 1, true},
-      {"answer_rate", "tokens/s", 1, "throughput of the answer, including the prefill", kAlone,
-       false, 2, true},
-      {"peak_bytes", "MiB", 1.0 / (1 << 20), "peak of weights, keys and values, and workspace",
-       kAlone, true, 1, true},
-      {"decode_peak_bytes", "MiB", 1.0 / (1 << 20),
-       "peak of weights, keys and values, and workspace while decoding", kAlone, true, 1, true},
-      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", kAll, true, 2,
-       true, false, true},
-      {"resident_kv_bytes", "MiB", 1.0 / (1 << 20),
-       "keys and values on the device when the answer begins, including working sets", kAll, true,
-       2, true, false, true},
-      {"hit_rate", "share", 1, "share of the selected tokens that were on the device", kHostLong,
-       false, 3, true, false, true},
-      {"step_bytes", "MiB", 1.0 / (1 << 20), "transferred over the link in a decode step", kHost,
-       true, 3, true, false, true},
-      {"upper_tokens", "tokens", 1, "tokens that upper layers read when the answer begins", kUpper,
-       true, 0, true, false, true}};
-  return values;
-}
-
-const TableValue* find_table_value(std::string_view name) {
-  for (const TableValue& value : table_values()) {
-    if (value.name == name) return &value;
-  }
-  return nullptr;
-}
-
-bool shows_scores(std::string_view value) {
-  const TableValue* known = find_table_value(value);
-  return known == nullptr || !known->is_measured;
-}
-
-const std::vector<std::string_view>& table_dimensions() {
-  static const std::vector<std::string_view> dimensions = {
-      "model", "dataset", "task", "position", "method", "history", "answers", "metric", "turn"};
-  return dimensions;
-}
-
 const DatasetEntry& Manifest::dataset(const std::string& label) const {
   std::vector<std::string_view> labels;
   for (const DatasetEntry& entry : datasets) {
@@ -423,8 +281,8 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
       return parse_position(p.as_string(), p.source() + ": " + p.path());
     });
   }
-  std::vector<std::string> labels;
-  if (use == ManifestUse::kRun) labels = parse_measured(json, folder, m);
+  m.given_labels = labels_given_in(json);
+  if (use == ManifestUse::kRun) parse_measured(json, folder, m);
   m.histories = parse_enums(
       json, "history", History::kReprefill,
       {History::kReprefill, History::kCompressOnce, History::kRecompress, History::kDense});
@@ -432,12 +290,12 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
   m.answers = parse_enums(json, "answers", Answers::kOwn, {Answers::kOwn, Answers::kGold});
   parse_decoding(json, m, use);
   check_dense_history(json, m);
+  m.smoke = json.get("smoke", std::string());
   if (json.has("tables")) {
     for (const JsonView& table : json.at("tables").items())
-      m.tables.push_back(parse_table(table, labels, m, use));
+      m.tables.push_back(parse_table(table, m, use));
   }
   m.published = json.get("published", std::string());
-  m.smoke = json.get("smoke", std::string());
   if (m.smoke.empty() && m.name.ends_with(kSmokeSuffix))
     json.at("name").fail(fmt::format("a name without {}, which smoke runs have", kSmokeSuffix));
   return m;

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "datasets/dialogue.h"
+#include "harness/experiment/table_spec.h"
 #include "harness/run/conversation.h"
 #include "inference/model/dtype.h"
 #include "methods/method.h"
@@ -43,41 +45,6 @@ struct DatasetEntry {
   std::string leave_out;  ///< relative to the manifest
 };
 
-/// A quantity that tables can show: a score, a fidelity metric, a counter, or a measurement of
-/// isolated experiments.
-struct TableValue {
-  std::string_view name, unit;
-  double scale = 1;  ///< value in `unit` / stored value
-  std::string_view meaning;
-  std::string_view only_of = {};  ///< the cells that can have it; empty: all
-  bool lower_is_better = false;
-  int digits = 1;            ///< printed after the decimal point
-  bool is_measured = false;  ///< stored as a counter or timing, not as a score
-  bool is_signed = false;    ///< may be negative
-  /// Measured, but deterministic: independent of batch composition and experiment.
-  bool is_counter = false;
-
-  /// True if values lie in [0, 1] and are printed as percentages.
-  bool is_share() const { return scale == 100; }
-};
-const std::vector<TableValue>& table_values();
-/// The quantity with this name; null for all other names, which are metrics.
-const TableValue* find_table_value(std::string_view name);
-/// True if a table with this `value` shows stored scores: those by the cells' own metrics, or by
-/// the metric that `value` names.
-bool shows_scores(std::string_view value);
-/// Prefix of the metrics that hold a judge's scores: judge:RUBRIC, judge:RUBRIC:DIMENSION.
-constexpr std::string_view kJudgePrefix = "judge:";
-
-/// A table to print: means for `rows` x `columns`.
-struct TableSpec {
-  std::string title;
-  std::string value = "score";             ///< one of table_values(), or a metric
-  std::vector<std::string> rows, columns;  ///< see table_dimensions()
-  /// Label of a method or probe to which the table also shows the paired difference; or empty.
-  std::string difference_to;
-};
-
 /// The end of the names of smoke runs, which other manifests cannot have.
 constexpr std::string_view kSmokeSuffix = ".smoke";
 
@@ -106,6 +73,8 @@ struct Manifest {
   double temperature = 0;
   std::uint64_t seed = 0;
   std::string system_prompt;
+  /// Labels of methods and probes that the manifest gives explicitly.
+  std::set<std::string> given_labels;
   /// Empty: one table with all dimensions in which the cells differ.
   std::vector<TableSpec> tables;
   std::string published;  ///< CSV of published numbers, relative to the manifest; or empty
@@ -129,12 +98,5 @@ enum class ManifestUse { kRun, kReport };
 Manifest parse_manifest(std::string_view text, const std::string& source,
                         ManifestUse use = ManifestUse::kRun,
                         const std::filesystem::path& folder = {});
-
-/// The dimensions for rows and columns of a table: model, dataset, task, position, method, ... Also
-/// method.PARAMETER, a setting of the method, and method.name, its name without settings.
-const std::vector<std::string_view>& table_dimensions();
-constexpr std::string_view kSettingPrefix = "method.";
-/// The method's label without its budget (`variant_of`).
-constexpr std::string_view kVariantDimension = "method.variant";
 
 }  // namespace turnbench

@@ -14,7 +14,7 @@ bool is_probe(const Cell& cell) {
 }
 
 bool is_imported(const Cell& cell) {
-  return cell.method_canonical.starts_with("imported:");
+  return cell.method_canonical.starts_with(kImportedPrefix);
 }
 
 std::optional<std::string> setting_of(const Cell& cell, std::string_view name) {

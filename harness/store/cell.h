@@ -21,6 +21,9 @@ struct Cell {
 /// Prefix of `Cell::method_canonical` for probes.
 constexpr std::string_view kProbePrefix = "probe ";
 
+/// Prefix of `Cell::method` and `Cell::method_canonical` for imported predictions.
+constexpr std::string_view kImportedPrefix = "imported:";
+
 /// True if the cell belongs to a probe, which has no answers.
 bool is_probe(const Cell& cell);
 

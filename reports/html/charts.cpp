@@ -39,7 +39,7 @@ bool suits_dots(const Pivot& pivot) {
   const bool is_by_position = pivot.column_dimensions == std::vector<std::string>{"position"} &&
                               pivot.row_dimensions == std::vector<std::string>{"method"};
   return pivot.columns.size() <= kMostColumns && pivot.rows.size() <= kMostRows &&
-         pivot.rows.size() > 1 && !(is_by_position && pivot.value->name == "score");
+         pivot.rows.size() > 1 && !(is_by_position && pivot.values.front()->name == "score");
 }
 
 }  // namespace
@@ -56,6 +56,7 @@ std::string table_charts_html(const Results& results, std::size_t table) {
   TableSpec spec = results.tables()[table];
   spec.difference_to.clear();
   const Pivot pivot = make_pivot(results, spec);
+  if (pivot.values.size() > 1) return "";  // they have no axis in common
   if (is_grid(pivot)) return heat_map_html(pivot);
   constexpr std::size_t kShown = 4;
   std::vector<std::string> plots;

@@ -19,7 +19,7 @@ struct Scale {
 };
 
 Scale scale_of(const Pivot& pivot) {
-  if (pivot.value->is_share() && !pivot.value->is_signed) return {0, 100};
+  if (pivot.values.front()->is_share() && !pivot.values.front()->is_signed) return {0, 100};
   Scale out;
   for (const auto& row : pivot.entries) {
     for (const auto& entry : row) {
@@ -41,7 +41,7 @@ bool is_grid(const Pivot& pivot) {
 
 std::string heat_map_html(const Pivot& pivot) {
   const Scale scale = scale_of(pivot);
-  const int digits = pivot.value->digits;
+  const int digits = pivot.values.front()->digits;
   const auto heading = [&](const std::string& dimension) {
     return escape_markup(dimension_heading(dimension));
   };
@@ -49,7 +49,7 @@ std::string heat_map_html(const Pivot& pivot) {
       "<figure class=\"chart\"><div class=\"map\"><table class=\"heat\"><caption>{0} by {1} and "
       "{2}</caption><thead><tr><th></th><th scope=\"colgroup\" colspan=\"{3}\">{2}</th></tr>\n<tr>"
       "<th scope=\"col\">{1}</th>",
-      escape_markup(std::string(pivot.value->name)), heading(pivot.row_dimensions[0]),
+      escape_markup(std::string(pivot.values.front()->name)), heading(pivot.row_dimensions[0]),
       heading(pivot.column_dimensions[0]), pivot.columns.size());
   for (const auto& column : pivot.columns)
     out += "<th scope=\"col\">" + escape_markup(column.front()) + "</th>";
@@ -71,7 +71,7 @@ std::string heat_map_html(const Pivot& pivot) {
   return out + fmt::format(
                    "</tbody></table></div><p class=\"quantity\">mean {} ({}); colours from "
                    "{} to {}</p></figure>\n",
-                   escape_markup(std::string(pivot.value->name)), pivot.value->unit,
+                   escape_markup(std::string(pivot.values.front()->name)), pivot.values.front()->unit,
                    number_text(scale.low, digits), number_text(scale.high, digits));
 }
 

@@ -15,12 +15,13 @@ namespace {
 
 enum class Shade { kNone, kWorse, kBetter };
 
-/// Whether an entry is significantly worse or better than the baseline.
-Shade shade(const Pivot::Entry& e, const TableValue& unit) {
-  if (!e.difference || e.difference->against_zero.adjusted > kShadedP) return Shade::kNone;
-  const double mean = e.difference->estimate.mean;
-  if (mean == 0) return Shade::kNone;
-  return (mean > 0) == unit.lower_is_better ? Shade::kWorse : Shade::kBetter;
+/// Whether an entry is significantly worse or better than the table's first baseline.
+Shade shade(const Pivot::Entry& e) {
+  if (e.differences.empty() || !e.differences.front()) return Shade::kNone;
+  const Difference& difference = *e.differences.front();
+  const double mean = difference.estimate.mean;
+  if (mean == 0 || difference.against_zero.adjusted > kShadedP) return Shade::kNone;
+  return (mean > 0) == e.unit->lower_is_better ? Shade::kWorse : Shade::kBetter;
 }
 
 /// A line below the mean of an entry.
@@ -41,11 +42,11 @@ std::vector<std::string> best_means(const Pivot& p) {
       if (row[c] && row[c]->estimate.known) means.push_back(row[c]->estimate.mean);
     }
     const auto [least, most] = std::minmax_element(means.begin(), means.end());
-    const int digits = p.value->digits;
+    const int digits = p.values.front()->digits;
     if (means.empty() || number_text(*least, digits) == number_text(*most, digits))
       out.emplace_back();
     else
-      out.push_back(number_text(p.value->lower_is_better ? *least : *most, digits));
+      out.push_back(number_text(p.values.front()->lower_is_better ? *least : *most, digits));
   }
   return out;
 }
@@ -60,11 +61,10 @@ std::string entry_attributes(const Pivot::Entry& e, const std::string& classes) 
   return out;
 }
 
-std::string entry_html(const std::optional<Pivot::Entry>& e, const TableValue& unit,
-                       const std::string& best) {
+std::string entry_html(const std::optional<Pivot::Entry>& e, const std::string& best) {
   if (!e) return "<td></td>";
   const Estimate& x = e->estimate;
-  const int digits = unit.digits;
+  const int digits = e->unit->digits;
   if (!x.known) {
     const std::string paper =
         e->published ? second_line("paper " + published_text(*e->published, digits)) : "";
@@ -76,7 +76,7 @@ std::string entry_html(const std::optional<Pivot::Entry>& e, const TableValue& u
                        escape_markup(join(e->missing, ", ")), entry_attributes(*e, ""), paper);
   }
   const std::string mean = number_text(x.mean, digits);
-  const Shade shaded = shade(*e, unit);
+  const Shade shaded = shade(*e);
   std::vector<std::string> classes;
   if (shaded != Shade::kNone) classes.push_back(shaded == Shade::kWorse ? "worse" : "better");
   if (mean == best) classes.emplace_back("best");
@@ -84,7 +84,12 @@ std::string entry_html(const std::optional<Pivot::Entry>& e, const TableValue& u
       "<td" + entry_attributes(*e, join(classes, " ")) + ">" + data_html(x.mean, mean);
   if (x.interval)
     out += " <span class=\"interval\">" + interval_text(*x.interval, digits) + "</span>";
-  if (const auto& d = e->difference) {
+  for (const std::optional<Difference>& d : e->differences) {
+    if (!e->has_difference()) break;
+    if (!d) {
+      out += second_line("–");
+      continue;
+    }
     out += second_line(estimate_text(d->estimate, digits, /*sign=*/true) + ", " +
                        escape_markup(tests_text(*d)));
   }
@@ -156,8 +161,7 @@ std::string table_html(const Pivot& p, const std::string& heading) {
     out += "<tr>";
     for (const std::string& value : p.rows[r])
       out += "<th scope=\"row\" class=\"label\">" + label_html(value) + "</th>";
-    for (std::size_t c = 0; c < p.columns.size(); ++c)
-      out += entry_html(p.entries[r][c], *p.value, best[c]);
+    for (std::size_t c = 0; c < p.columns.size(); ++c) out += entry_html(p.entries[r][c], best[c]);
     for (const ReportedCounter& c : counters) out += counter_html(p, r, c);
     out += "</tr>\n";
   }
@@ -166,12 +170,13 @@ std::string table_html(const Pivot& p, const std::string& heading) {
 
 std::string table_notes_html(const Pivot& p) {
   std::string out;
-  if (p.value->is_share()) out += note_html("Means are x100.");
+  if (p.shows_shares()) out += note_html("Means are x100.");
   if (p.has_differences()) {
-    const char* worse = p.value->lower_is_better ? "more" : "less";
-    const char* better = p.value->lower_is_better ? "less" : "more";
+    const char* worse = p.values.front()->lower_is_better ? "more" : "less";
+    const char* better = p.values.front()->lower_is_better ? "less" : "more";
+    const std::string& baseline = p.baselines.front();
     out += note_html(fmt::format("Shaded, p at most {}: {} than {} (orange), {} than {} (blue).",
-                                 kShadedP, worse, p.baseline, better, p.baseline));
+                                 kShadedP, worse, baseline, better, baseline));
   }
   out += note_html(p.basis);
   for (const std::string& note : p.notes) out += note_html(note);

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <set>
 
+#include "common/text.h"
 #include "harness/run/fidelity.h"
 #include "harness/store/cell.h"
 #include "reports/escape.h"
 #include "reports/html/table_html.h"
 #include "reports/html/text_html.h"
+#include "reports/table_layout.h"
 
 namespace turnbench {
 namespace {
@@ -20,6 +22,11 @@ std::string view_html(bool is_first, const std::string& metric, const std::strin
   return fmt::format("<{} data-metric=\"{}\" data-baseline=\"{}\">\n{}</{}>\n", tag,
                      escape_markup(metric), escape_markup(baseline), content,
                      is_first ? "div" : "template");
+}
+
+/// The name of a view's baselines in its choice.
+std::string name_of(const std::vector<std::string>& baselines) {
+  return join(baselines, ", ");
 }
 
 /// The metric of the cells' own scores.
@@ -44,9 +51,6 @@ std::size_t cost_of(const Pivot& p) {
 /// dimensions.
 std::vector<std::string> possible_baselines(const Results& results, const TableSpec& spec) {
   std::vector<std::string> out;
-  const auto is_of_method = [](const std::string& name) {
-    return name == "method" || name.starts_with(kSettingPrefix);
-  };
   if (std::none_of(spec.rows.begin(), spec.rows.end(), is_of_method) &&
       std::none_of(spec.columns.begin(), spec.columns.end(), is_of_method))
     return out;
@@ -83,12 +87,12 @@ void TableViews::add(const MetricResults& metric, std::size_t table, bool is_fir
   const Results& results = metric.results;
   const TableSpec& own = results.tables()[table];
   TableSpec spec = own;
-  const auto view = [&](const std::string& baseline) {
-    spec.difference_to = baseline;
+  const auto view = [&](const std::vector<BaselineRule>& rules) {
+    spec.difference_to = rules;
     return make_pivot(results, spec, shown_.comparison);
   };
   const auto add_view = [&](const Pivot& p) {
-    const std::string html = view_html(false, metric.name, p.baseline, content(p));
+    const std::string html = view_html(false, metric.name, name_of(p.baselines), content(p));
     if (html.size() > budget_.bytes) {
       ++left_out_;
       return;
@@ -96,24 +100,24 @@ void TableViews::add(const MetricResults& metric, std::size_t table, bool is_fir
     budget_.bytes -= html.size();
     others_ += html;
   };
-  const Pivot plain = view("");
+  const Pivot plain = view({});
   const std::size_t cost = cost_of(plain);
   if (is_first) {
-    first_ = view_html(true, metric.name, shown_.baseline, content(shown_));
+    first_ = view_html(true, metric.name, name_of(shown_.baselines), content(shown_));
   } else if (cost == 0) {
     return;  // no entry has a value
   }
-  if (!is_first || !shown_.baseline.empty()) add_view(plain);
+  if (!is_first || !shown_.baselines.empty()) add_view(plain);
   if (!is_first && !own.difference_to.empty()) add_view(view(own.difference_to));
   std::vector<std::string> baselines = possible_baselines(results, own);
-  std::erase(baselines, own.difference_to);
+  if (own.difference_to.size() == 1) std::erase(baselines, own.difference_to.front().name());
   if (cost * baselines.size() > budget_.differences) {
     left_out_ += baselines.size();
     return;
   }
   budget_.differences -= cost * baselines.size();
   for (const std::string& baseline : baselines) {
-    if (const Pivot p = view(baseline); p.has_differences()) add_view(p);
+    if (const Pivot p = view({{baseline}}); p.has_differences()) add_view(p);
   }
 }
 
@@ -165,7 +169,7 @@ std::string table_views_html(const std::vector<MetricResults>& metrics, std::siz
   TableViews views(shown, heading, budget);
   for (const MetricResults& metric : metrics) {
     const bool is_first = &metric == &metrics.front();
-    if (is_first || metric.results.tables()[table].value == "score")
+    if (is_first || metric.results.tables()[table].values == std::vector<std::string>{"score"})
       views.add(metric, table, is_first);
   }
   return views.html();

@@ -65,7 +65,9 @@ std::vector<NamedCell> named_cells(const Manifest& manifest) {
       };
       std::set<std::string> metrics = {entry.metric.empty() ? dataset.metric : entry.metric};
       for (const TableSpec& table : manifest.tables) {
-        if (table.value != "score") metrics.insert(table.value);
+        for (const std::string& value : table.values) {
+          if (value != "score") metrics.insert(value);
+        }
       }
       for (const Method& method : manifest.methods) {
         for (History history : manifest.histories) {

@@ -191,10 +191,10 @@ TEST_F(HtmlBrowser, ChoosesTheBaseline) {
   EXPECT_EQ(js("texts(`${table} tbody th`)"), sorted) << "keeps the order";
   const Results results(store_->store(), "hand");
   TableSpec spec = results.tables()[0];
-  spec.difference_to = "snapkv:budget=64";
+  spec.difference_to = {{"snapkv:budget=64"}};
   const Pivot p = make_pivot(results, spec);
-  ASSERT_TRUE(p.entries[0][0]->difference);
-  const Difference& d = *p.entries[0][0]->difference;
+  ASSERT_TRUE(p.entries[0][0]->differences[0]);
+  const Difference& d = *p.entries[0][0]->differences[0];
   const std::string want = estimate_text(d.estimate, 1, /*sign=*/true) + ", " + tests_text(d);
   EXPECT_EQ(js("$$(`${table} tbody tr`).find((row) => row.innerText.startsWith('full'))"
                ".querySelector('.difference').textContent"),

@@ -89,12 +89,12 @@ TEST_F(Tables, DifferencesArePaired) {
   const Pivot p = table(0);
   EXPECT_NEAR(p.entries[0][0]->estimate.mean, 100 * (5 / 8. + 3 / 8.) / 2, 1e-9);
   EXPECT_NEAR(p.entries[1][0]->estimate.mean, 100 * (3 / 8. + 1 / 6.) / 2, 1e-9);
-  EXPECT_FALSE(p.entries[0][0]->difference) << "the baseline itself";
+  EXPECT_FALSE(p.entries[0][0]->differences[0]) << "the baseline itself";
   // tiny-fact: 3/8 - 5/8.  tiny-hop without d: 1/6 - 2/6.
-  EXPECT_NEAR(p.entries[1][0]->difference->estimate.mean, 100 * (-2 / 8. - 1 / 6.) / 2, 1e-9);
-  EXPECT_NEAR(p.entries[1][1]->difference->estimate.mean, 100 * (1 / 8. - 2 / 8.) / 2, 1e-9);
-  EXPECT_FALSE(p.entries[2][0]->difference) << "of one dataset there is nothing to compare";
-  EXPECT_FALSE(p.entries[2][1]->difference);
+  EXPECT_NEAR(p.entries[1][0]->differences[0]->estimate.mean, 100 * (-2 / 8. - 1 / 6.) / 2, 1e-9);
+  EXPECT_NEAR(p.entries[1][1]->differences[0]->estimate.mean, 100 * (1 / 8. - 2 / 8.) / 2, 1e-9);
+  EXPECT_FALSE(p.entries[2][0]->differences[0]) << "of one dataset there is nothing to compare";
+  EXPECT_FALSE(p.entries[2][1]->differences[0]);
 }
 
 TEST_F(Tables, ByTurn) {
@@ -286,11 +286,11 @@ TEST(Families, ImportedPredictionsAreASeparateFamily) {
               beside = make_pivot(after, after.tables()[0]);
   for (std::size_t r = 1; r < 3; ++r) {
     for (std::size_t c = 0; c < 2; ++c) {
-      EXPECT_EQ(beside.entries[r][c]->difference->against_zero.adjusted,
-                alone.entries[r][c]->difference->against_zero.adjusted);
+      EXPECT_EQ(beside.entries[r][c]->differences[0]->against_zero.adjusted,
+                alone.entries[r][c]->differences[0]->against_zero.adjusted);
     }
   }
-  EXPECT_TRUE(beside.entries[3][0]->difference);
+  EXPECT_TRUE(beside.entries[3][0]->differences[0]);
   EXPECT_TRUE(alone.notes.empty());
   ASSERT_EQ(beside.notes.size(), 1u);
   EXPECT_TRUE(beside.notes[0].starts_with("Imported predictions are a family of their own"));

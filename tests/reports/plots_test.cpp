@@ -19,7 +19,7 @@ Pivot table(const Names& row_dimensions, const std::vector<Names>& rows,
             const Names& column_dimensions, const std::vector<Names>& columns,
             const std::vector<double>& means) {
   Pivot out;
-  out.value = find_table_value("score");
+  out.values = {find_table_value("score")};
   out.row_dimensions = row_dimensions;
   out.rows = rows;
   out.column_dimensions = column_dimensions;

@@ -266,7 +266,7 @@ TEST(Values, LowerMayBeBetter) {
   const Pivot p = make_pivot(results, results.tables()[0]);
   EXPECT_EQ(p.title, "median time between two tokens of an answer (ms)");
   EXPECT_NEAR(p.entries[1][0]->estimate.mean, 40, 1e-9);
-  EXPECT_NEAR(p.entries[2][0]->difference->estimate.mean, -10, 1e-9);
+  EXPECT_NEAR(p.entries[2][0]->differences[0]->estimate.mean, -10, 1e-9);
   const std::string html = render_html(results);
   EXPECT_NE(html.find("<td class=\"worse\" data-cells=\"1 7\"><data value=\"40\">40.00</data> "),
             std::string::npos)

@@ -70,7 +70,7 @@ std::vector<Manifest> examples_of(const std::string& path) {
 // The examples in docs/manifest.md parse to the documented values.
 TEST(Manifest, DocumentationExamplesParse) {
   const std::vector<Manifest> examples = examples_of(TURNBENCH_SOURCE_DIR "/docs/manifest.md");
-  ASSERT_EQ(examples.size(), 8u);
+  ASSERT_EQ(examples.size(), 9u);
   EXPECT_EQ(examples[0].name, "first");
   EXPECT_EQ(examples[1].methods.size(), 4u);
   EXPECT_EQ(examples[1].methods[3].label(), "loopserve-prefill+streamingllm:budget=256");
@@ -83,7 +83,10 @@ TEST(Manifest, DocumentationExamplesParse) {
   ASSERT_EQ(examples[6].probes.size(), 3u);
   EXPECT_EQ(examples[6].probes[1].label(), "line-overlap:eta=0.2");
   EXPECT_EQ(examples[7].fidelity, Along::kFull);
-  EXPECT_EQ(examples[7].tables[1].value, "kl");
+  EXPECT_EQ(examples[7].tables[1].values, std::vector<std::string>{"kl"});
+  EXPECT_EQ(examples[8].tables[0].methods, std::vector<std::string>{"adakv"});
+  EXPECT_EQ(examples[8].tables[0].difference_to,
+            (std::vector<BaselineRule>{{"snapkv", {"budget"}, true}, {"h2o", {"budget"}, true}}));
 }
 
 TEST(Manifest, CookbookExamplesParse) {

@@ -98,7 +98,7 @@ TEST(Smoke, KeepsParametersUsedInTables) {
   EXPECT_EQ(small.answers, large.answers);
   EXPECT_EQ(small.seed, 7u);
   EXPECT_EQ(small.published, "table.csv");
-  EXPECT_EQ(small.tables[0].difference_to, "snapkv:budget=1024");
+  EXPECT_EQ(small.tables[0].difference_to, (std::vector<BaselineRule>{{"snapkv:budget=1024"}}));
   ASSERT_EQ(small.models.size(), 2u);
   EXPECT_EQ(small.models[0].name, "large");
   EXPECT_EQ(small.models[1].name, "larger");

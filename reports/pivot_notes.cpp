@@ -1,0 +1,175 @@
+#include "reports/pivot_notes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/text.h"
+#include "reports/headings.h"
+
+namespace turnbench {
+namespace {
+
+using Values = std::vector<std::string>;
+
+bool contains(const Values& list, const std::string& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+std::size_t dialogues_with_scores(const Stratum& stratum) {
+  std::size_t out = 0;
+  const std::vector<TurnValue>& turns = stratum.turns;
+  for (std::size_t i = 0; i < turns.size(); ++i)
+    out += i == 0 || turns[i].dialogue != turns[i - 1].dialogue;
+  return out;
+}
+
+/// The number of dialogues with scores in the parts of the table.
+std::string dialogues(const TableLayout& layout) {
+  struct Range {
+    std::size_t least = 0, most = 0;
+    std::string text() const {
+      return least == most ? std::to_string(least) : fmt::format("{} to {}", least, most);
+    }
+  };
+  Values names;
+  std::map<std::string, Range> ranges;
+  for (std::size_t r = 0; r < layout.rows().size(); ++r) {
+    for (std::size_t c = 0; c < layout.columns().size(); ++c) {
+      for (const TablePart& part : layout.parts(r, c)) {
+        const std::size_t count = dialogues_with_scores(layout.stratum(part));
+        if (count == 0) continue;
+        const auto [found, first] = ranges.try_emplace(part.cell->dataset, Range{count, count});
+        if (first) names.push_back(part.cell->dataset);
+        found->second.least = std::min(found->second.least, count);
+        found->second.most = std::max(found->second.most, count);
+      }
+    }
+  }
+  if (names.empty()) return "";
+  const bool alike = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return ranges[name].text() == ranges[names.front()].text();
+  });
+  if (alike && names.size() > 1) {
+    return fmt::format("Dialogues: {} of each of {} datasets.", ranges[names.front()].text(),
+                       names.size());
+  }
+  Values each;
+  for (const std::string& name : names)
+    each.push_back(fmt::format("{} {}", name, ranges[name].text()));
+  return "Dialogues: " + join(each, ", ") + ".";
+}
+
+/// Names the values that only some cells have, if others have blank entries.
+void add_blanks(const TableLayout& layout, Pivot& pivot) {
+  for (std::size_t v = 0; v < pivot.values.size(); ++v) {
+    const TableValue& unit = *pivot.values[v];
+    bool has_blanks = false;  // for entries that should have cells
+    for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+      for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
+        const TableParts& parts = layout.parts(r, c);
+        has_blanks |= !parts.empty() && *parts.front().value == layout.spec().values[v] &&
+                      !pivot.entries[r][c];
+      }
+    }
+    if (has_blanks && !unit.only_of.empty())
+      pivot.notes.push_back(fmt::format("Blank: only {} have {}.", unit.only_of, unit.name));
+  }
+}
+
+/// Names the methods with numbers that a rule gives no baseline.
+void add_lacking_baselines(const TableLayout& layout, const std::vector<BaselineCells>& baselines,
+                           Pivot& pivot) {
+  for (std::size_t b = 0; b < baselines.size(); ++b) {
+    Values methods;
+    for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+      for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
+        if (!pivot.entries[r][c]) continue;
+        for (const Cell* cell : cells_of(layout.parts(r, c))) {
+          if (!baselines[b].has_baseline(*cell) && !contains(methods, cell->method))
+            methods.push_back(cell->method);
+        }
+      }
+    }
+    if (methods.empty()) continue;
+    pivot.notes.push_back(fmt::format("No difference to {} for {}: no such method exists.",
+                                      pivot.baselines[b], join(methods, ", ")));
+  }
+}
+
+/// The labels of an entry's row and column.
+std::string place_of(const Pivot& pivot, std::size_t row, std::size_t column) {
+  return value_heading(pivot.row_dimensions, pivot.rows[row]) + ", " +
+         value_heading(pivot.column_dimensions, pivot.columns[column]);
+}
+
+void add_missing_parts(Pivot& pivot) {
+  constexpr std::size_t kShown = 8;
+  Values holes;
+  for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+    for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
+      const auto& e = pivot.entries[r][c];
+      const bool is_hole =
+          e && !e->missing.empty() && e->missing.front() != kNoValue &&
+          e->missing.front() != kNotRun;  // another note counts the parts that have not run
+      if (is_hole)
+        holes.push_back(fmt::format("{} lacks {}", place_of(pivot, r, c), join(e->missing, ", ")));
+    }
+  }
+  if (holes.empty()) return;
+  const std::size_t more = holes.size() - std::min(holes.size(), kShown);
+  holes.resize(holes.size() - more);
+  pivot.notes.push_back("No mean (–) where a part of it is missing: " + join(holes, "; ") +
+                        (more > 0 ? fmt::format("; and {} more.", more) : "."));
+}
+
+void add_published_notes(Pivot& pivot) {
+  Values remarks;                         // in the order of their first entry
+  std::map<std::string, Values> entries;  // by remark
+  for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+    for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
+      const auto& e = pivot.entries[r][c];
+      if (!e) continue;
+      for (const std::string& remark : e->published_notes) {
+        if (!contains(remarks, remark)) remarks.push_back(remark);
+        const std::string place = place_of(pivot, r, c);
+        if (!contains(entries[remark], place)) entries[remark].push_back(place);
+      }
+    }
+  }
+  for (const std::string& remark : remarks)
+    pivot.notes.push_back(
+        fmt::format("The paper's number for {}: {}", join(entries[remark], "; "), remark));
+}
+
+}  // namespace
+
+std::string title_of(const TableLayout& layout) {
+  const TableSpec& spec = layout.spec();
+  const Results& results = layout.results();
+  const std::string& value = spec.values.front();
+  const TableValue& unit = results.unit_of(value);
+  const std::string meaning = unit.name != "score" ? fmt::format("{} ({})", unit.meaning, unit.unit)
+                              : value == "score"   ? name_of(results.score_choice())
+                                                   : value;
+  if (meaning.empty()) return spec.title;
+  return spec.title + (spec.title.empty() ? "" : ": ") + meaning;
+}
+
+std::string basis_of(const TableLayout& layout, const Pivot& pivot) {
+  std::string out = dialogues(layout);
+  if (!pivot.averages.empty()) out += (out.empty() ? "" : " ") + describe(pivot.averages);
+  if (pivot.has_differences()) out += " Differences to " + join(pivot.baselines, ", ") + ".";
+  return out;
+}
+
+void add_notes(const TableLayout& layout, const std::vector<BaselineCells>& baselines,
+               Pivot& pivot) {
+  add_blanks(layout, pivot);
+  add_lacking_baselines(layout, baselines, pivot);
+  add_missing_parts(pivot);
+  add_published_notes(pivot);
+}
+
+}  // namespace turnbench
