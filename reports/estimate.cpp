@@ -25,6 +25,20 @@ Interval scaled(const Interval& interval, double scale) {
   return {scale * interval.low, scale * interval.high};
 }
 
+/// The interval of the difference between pairs with these contributions is left out if their
+/// spread is not known.
+Estimate paired_estimate(const Contributions& c, const Spread& spread,
+                         const std::vector<StratumPair>& pairs) {
+  if (pairs.empty()) return {};
+  const double scale = pairs.front().stratum->scale;
+  Estimate out = counted(c, scale);
+  for (const StratumPair& pair : pairs) out.failed += pair.stratum->failed;
+  if (!spread.known) return out;
+  out.interval = scaled(
+      c.in_range ? difference_interval(c.mean, spread) : value_interval(c.mean, spread), scale);
+  return out;
+}
+
 }  // namespace
 
 Estimate estimate(const std::vector<const Stratum*>& strata) {
@@ -45,6 +59,11 @@ Estimate estimate(const std::vector<const Stratum*>& strata) {
   return out;
 }
 
+Estimate paired_estimate(const std::vector<StratumPair>& pairs) {
+  const Contributions c = contributions(pairs);
+  return paired_estimate(c, spread_of(c), pairs);
+}
+
 std::vector<std::optional<Difference>> compare(const std::vector<std::vector<StratumPair>>& family,
                                                const Comparison& comparison) {
   std::vector<Contributions> all;
@@ -58,14 +77,10 @@ std::vector<std::optional<Difference>> compare(const std::vector<std::vector<Str
     known.push_back(&c);
     numbers.push_back(i);
     const double scale = family[i].front().stratum->scale;
-    Difference& difference = out[i].emplace();
-    difference.estimate = counted(c, scale);
-    for (const StratumPair& pair : family[i]) difference.estimate.failed += pair.stratum->failed;
     const Spread spread = spread_of(c);
-    if (!spread.known) continue;
-    difference.estimate.interval = scaled(
-        c.in_range ? difference_interval(c.mean, spread) : value_interval(c.mean, spread), scale);
-    if (comparison.margin > 0 && c.in_range)
+    Difference& difference = out[i].emplace();
+    difference.estimate = paired_estimate(c, spread, family[i]);
+    if (spread.known && comparison.margin > 0 && c.in_range)
       difference.equivalence = equivalence_p(c.mean, spread, c, comparison.margin / scale);
   }
   const std::vector<PValue> tested = test_family(known, comparison.adjustment);

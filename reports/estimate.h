@@ -35,6 +35,9 @@ struct Difference {
   std::optional<double> equivalence;
 };
 
+/// The mean and the interval of a difference, without tests.
+Estimate paired_estimate(const std::vector<StratumPair>& pairs);
+
 /// The tests that `compare` performs.
 struct Comparison {
   Adjustment adjustment = Adjustment::kMaxT;

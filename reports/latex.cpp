@@ -61,8 +61,8 @@ std::string render_latex(const Results& results, const Comparison& comparison) {
     std::vector<std::string> header;
     for (const std::string& d : p.row_dimensions)
       header.push_back(escape_latex(dimension_heading(d)));
-    for (const auto& column : p.columns)
-      header.push_back(escape_latex(value_heading(p.column_dimensions, column)));
+    for (std::size_t c = 0; c < p.columns.size(); ++c)
+      header.push_back(escape_latex(p.column_head(c)));
     out +=
         fmt::format("\\begin{{tabular}}{{{}{}}}\n\\hline\n",
                     std::string(p.row_dimensions.size(), 'l'), std::string(p.columns.size(), 'r'));
@@ -74,12 +74,13 @@ std::string render_latex(const Results& results, const Comparison& comparison) {
     out += join(header, " & ") + " \\\\\n\\hline\n";
     for (std::size_t r = 0; r < p.rows.size(); ++r) {
       std::vector<std::string> fields;
-      for (const std::string& value : p.rows[r]) fields.push_back(escape_latex(value));
+      for (const std::string& label : p.merged_labels(r)) fields.push_back(escape_latex(label));
       for (const auto& e : p.entries[r]) fields.push_back(entry_text(e));
       out += join(fields, " & ") + " \\\\\n";
     }
     out += "\\hline\n\\end{tabular}\n";
     if (!p.basis.empty()) out += note_text(p.basis);
+    if (!p.label_note().empty()) out += note_text(p.label_note());
     for (const std::string& note : p.notes) out += note_text(note);
     if (!p.comparability.empty()) out += note_text(kNotAlike);
     for (const ComparabilityRemark& remark : p.comparability) out += note_text(describe(remark));

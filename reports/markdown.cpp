@@ -5,12 +5,20 @@
 #include "common/text.h"
 #include "reports/escape.h"
 #include "reports/headings.h"
+#include "reports/marks.h"
 #include "reports/notes.h"
 #include "reports/number_text.h"
 #include "reports/render.h"
 
 namespace turnbench {
 namespace {
+
+/// Bold for the best entry of a column, italic for the second best.
+std::string marked(const std::string& number, Mark mark) {
+  const char* const marks[] = {"", "**", "*"};
+  const char* around = marks[static_cast<int>(mark)];
+  return around + number + around;
+}
 
 /// "92.4 [88.1, 95.2]", with the differences to the baseline and to the published number, if any.
 std::string entry_text(const Pivot::Entry& e) {
@@ -21,7 +29,8 @@ std::string entry_text(const Pivot::Entry& e) {
     if (e.published) out += fmt::format(" [paper {}]", published_text(*e.published, digits));
     return out;
   }
-  std::string out = estimate_text(x, digits);
+  std::string out = marked(number_text(x.mean, digits), e.mark);
+  if (x.interval) out += " " + interval_text(*x.interval, digits);
   if (e.has_difference()) {
     for (const std::optional<Difference>& d : e.differences) {
       out += d ? fmt::format(" ({}, {})", estimate_text(d->estimate, digits, /*sign=*/true),
@@ -56,8 +65,8 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   std::vector<std::string> header;
   for (const std::string& d : p.row_dimensions)
     header.push_back(escape_markdown(dimension_heading(d)));
-  for (const auto& column : p.columns)
-    header.push_back(escape_markdown(value_heading(p.column_dimensions, column)));
+  for (std::size_t c = 0; c < p.columns.size(); ++c)
+    header.push_back(escape_markdown(p.column_head(c)));
   if (counted) {
     for (const ReportedCounter& c : shown) header.emplace_back(c.heading);
   }
@@ -67,14 +76,16 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   out += "\n";
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     std::vector<std::string> fields;
-    for (const std::string& value : p.rows[r]) fields.push_back(escape_markdown(value));
+    for (const std::string& label : p.merged_labels(r)) fields.push_back(escape_markdown(label));
     for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e) : "");
     if (counted) {
       for (const ReportedCounter& c : shown) fields.push_back(p.counter_text(r, c.name));
     }
     out += markdown_row(fields);
   }
-  if (!p.basis.empty()) out += "\n" + markdown_paragraph(p.basis) + "\n";
+  for (const std::string& note : {p.basis, p.label_note()}) {
+    if (!note.empty()) out += "\n" + markdown_paragraph(note) + "\n";
+  }
   for (const std::string& note : p.notes) out += "\n" + markdown_paragraph(note) + "\n";
   if (!p.comparability.empty()) out += "\n" + std::string(kNotAlike) + "\n\n";
   for (const ComparabilityRemark& remark : p.comparability)
@@ -95,6 +106,10 @@ std::string render_markdown(const Results& results, const Comparison& comparison
   }
   const bool counted = std::any_of(pivots.begin(), pivots.end(), shows_counters);
   out += markdown_paragraph(caption(pivots, "in parentheses", counted)) + "\n";
+  std::vector<const Pivot*> all;
+  for (const Pivot& pivot : pivots) all.push_back(&pivot);
+  if (const std::string marks = marks_note(all, "Bold", "Italic"); !marks.empty())
+    out += "\n" + markdown_paragraph(marks) + "\n";
   for (const std::string& note : notes(results)) out += "\n" + markdown_paragraph(note) + "\n";
   return out;
 }

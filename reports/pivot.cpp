@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/text.h"
+#include "reports/headings.h"
+
 namespace turnbench {
 namespace {
 
@@ -37,9 +40,54 @@ bool Pivot::Entry::has_difference() const {
                      [](const auto& difference) { return difference.has_value(); });
 }
 
+std::string Pivot::row_label(std::size_t row, std::size_t dimension) const {
+  const std::string& value = rows[row][dimension];
+  return row_dimensions[dimension] == "method" ? method_labels.of(value) : value;
+}
+
+std::string Pivot::column_head(std::size_t column, std::size_t level) const {
+  const std::string& name = column_dimensions[level];
+  const std::string& value = columns[column][level];
+  return value_heading({name}, {name == "method" ? method_labels.of(value) : value});
+}
+
+std::string Pivot::column_head(std::size_t column) const {
+  std::vector<std::string> out;
+  for (std::size_t d = 0; d < column_dimensions.size(); ++d) out.push_back(column_head(column, d));
+  return join(out, " / ");
+}
+
+std::size_t Pivot::row_span(std::size_t row, std::size_t dimension) const {
+  if (dimension + 1 == row_dimensions.size()) return 1;
+  const auto end = static_cast<std::ptrdiff_t>(dimension + 1);
+  const auto alike = [&](std::size_t a, std::size_t b) {
+    return std::equal(rows[a].begin(), rows[a].begin() + end, rows[b].begin());
+  };
+  if (row > 0 && alike(row - 1, row)) return 0;
+  std::size_t out = 1;
+  while (row + out < rows.size() && alike(row, row + out)) ++out;
+  return out;
+}
+
+std::vector<std::string> Pivot::merged_labels(std::size_t row) const {
+  std::vector<std::string> out;
+  for (std::size_t d = 0; d < row_dimensions.size(); ++d)
+    out.push_back(row_span(row, d) == 0 ? "" : row_label(row, d));
+  return out;
+}
+
+std::string Pivot::label_note() const {
+  const std::string& settings = method_labels.left_out();
+  return settings.empty() ? "" : "Labels leave out " + settings + ".";
+}
+
 bool Pivot::shows_shares() const {
   return std::all_of(values.begin(), values.end(),
                      [](const TableValue* value) { return value->is_share(); });
+}
+
+bool Pivot::has_marks() const {
+  return any_entry(*this, [](const Entry& e) { return e.mark != Mark::kNone; });
 }
 
 bool Pivot::has_differences() const {

@@ -9,10 +9,14 @@
 #include "reports/averages.h"
 #include "reports/comparability.h"
 #include "reports/estimate.h"
+#include "reports/method_labels.h"
 #include "reports/results.h"
 #include "reports/row_counters.h"
 
 namespace turnbench {
+
+/// Whether an entry is the best or the second best of its column (see `add_marks`).
+enum class Mark { kNone, kBest, kSecond };
 
 /// A table to print: labels of rows and columns, and an estimate for each entry with results.
 struct Pivot {
@@ -21,6 +25,7 @@ struct Pivot {
   std::vector<std::string> row_dimensions, column_dimensions;
   /// Values of the dimensions, in the order of the manifest.
   std::vector<std::vector<std::string>> rows, columns;
+  MethodLabels method_labels;  ///< short labels of the methods in rows or columns
   struct Entry {
     Estimate estimate;
     const TableValue* unit = nullptr;  ///< of the estimate
@@ -33,6 +38,7 @@ struct Pivot {
     std::vector<std::string> published_notes;
     std::vector<std::size_t> cells;  ///< of which it is the mean: indices in `Results::cells`
     int turn = -1;                   ///< the turn, if this is a dimension of the table
+    Mark mark = Mark::kNone;
 
     bool has_difference() const;
   };
@@ -52,6 +58,20 @@ struct Pivot {
   /// over position (begin, end).  Differences to full."; "" if there are no numbers.
   std::string basis;
 
+  /// The label of a row in one of its dimensions, and the head of a column at one of its levels;
+  /// methods have their short labels.
+  std::string row_label(std::size_t row, std::size_t dimension) const;
+  std::string column_head(std::size_t column, std::size_t level) const;
+  /// The heads of all levels: "begin / turn 2".
+  std::string column_head(std::size_t column) const;
+  /// The number of rows, from `row` on, that have the same labels in all dimensions up to this one;
+  /// 0 if the row before has them too.  Always 1 in the last dimension.
+  std::size_t row_span(std::size_t row, std::size_t dimension) const;
+  /// The labels of a row; those that the row above has too are empty.
+  std::vector<std::string> merged_labels(std::size_t row) const;
+  /// Names the settings that labels leave out; "" if they leave out none.
+  std::string label_note() const;
+
   /// Whether all values are shares, which tables print x100.
   bool shows_shares() const;
   // Whether any entry has a published number.
@@ -59,6 +79,7 @@ struct Pivot {
   bool has_missing() const;
   bool has_pending() const;
   bool has_published_notes() const;
+  bool has_marks() const;
   bool has_differences() const;
   bool has_equivalence() const;
   bool has_counters() const;  ///< false if all rows are probes

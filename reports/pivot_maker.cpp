@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "reports/baseline_cells.h"
 #include "reports/families.h"
+#include "reports/marks.h"
 #include "reports/pivot.h"
 #include "reports/pivot_notes.h"
 #include "reports/table_layout.h"
@@ -37,6 +38,7 @@ class PivotMaker {
   void add_differences(Pivot& pivot, const Comparison& comparison) const;
   std::optional<Pivot::Entry> entry(const TableParts& parts) const;
   void add_entries(Pivot& pivot) const;
+  MethodLabels method_labels() const;
   void add_comparability(Pivot& pivot) const;
 
   const Results& results_;
@@ -191,6 +193,19 @@ void PivotMaker::add_comparability(Pivot& pivot) const {
     pivot.row_comparability.push_back(comparability_of(pivot.comparability, of_row));
 }
 
+/// Short labels, if methods are among the rows or columns.
+MethodLabels PivotMaker::method_labels() const {
+  for (const auto* dimensions : {&spec_.rows, &spec_.columns}) {
+    if (std::find(dimensions->begin(), dimensions->end(), "method") == dimensions->end()) continue;
+    std::vector<Cell> methods;
+    for (const Cell* cell : layout_.methods()) methods.push_back(*cell);
+    // A smoke run gives every method its label in the experiment.
+    const Manifest& manifest = results_.manifest();
+    return {methods, manifest.smoke.empty() ? manifest.given_labels : std::set<std::string>()};
+  }
+  return {};
+}
+
 Pivot PivotMaker::make(const Comparison& comparison) {
   Pivot out;
   for (const std::string& value : spec_.values) out.values.push_back(&results_.unit_of(value));
@@ -199,10 +214,12 @@ Pivot PivotMaker::make(const Comparison& comparison) {
   out.column_dimensions = spec_.columns;
   out.rows = layout_.rows();
   out.columns = layout_.columns();
+  out.method_labels = method_labels();
   out.baselines = names_of(spec_.difference_to);
   out.comparison = comparison;
   add_entries(out);
   add_differences(out, comparison);
+  add_marks(layout_, out);
   add_comparability(out);
   out.basis = basis_of(layout_, out);
   add_notes(layout_, baselines_, out);

@@ -73,7 +73,9 @@ TableLayout::TableLayout(const Results& results, const TableSpec& spec)
   Order order;
   std::map<Order::Place, Values> rows, columns;
   std::map<std::pair<Order::Place, Order::Place>, TableParts> placed;
+  std::set<std::string> seen;
   for (const TablePart& part : all_parts()) {
+    if (seen.insert(part.cell->method).second) methods_.push_back(part.cell);
     Values row, column;
     for (const std::string& name : spec.rows) row.push_back(dimension(part, name));
     for (const std::string& name : spec.columns) column.push_back(dimension(part, name));

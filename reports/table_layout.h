@@ -38,6 +38,8 @@ class TableLayout {
   const std::vector<Values>& columns() const { return columns_; }
   /// Empty if no cell belongs to the entry.
   const TableParts& parts(std::size_t row, std::size_t column) const { return parts_[row][column]; }
+  /// A cell of each method of the table.
+  const std::vector<const Cell*>& methods() const { return methods_; }
   bool by_turn() const { return by_turn_; }
   /// Dimensions over which entries average: those with several values that are neither in rows nor
   /// in columns.
@@ -61,6 +63,7 @@ class TableLayout {
   Values named_;  ///< dimensions of rows and columns
   bool by_turn_ = false;
   Values averaged_;
+  std::vector<const Cell*> methods_;
   std::vector<Values> rows_, columns_;
   std::vector<std::vector<TableParts>> parts_;          ///< [row][column]
   std::map<Values, Values> datasets_;                   ///< by place of peers

@@ -128,8 +128,8 @@ table_of() {
         if (keep != "" && at[first, r, 1] !~ keep) continue
         line = "|"
         for (c = 1; c <= columns; ++c) {
-          t = from[c]; row = 0
-          for (k = 1; k <= height[t]; ++k) if (at[t, k, 1] == at[first, r, 1]) { row = k; break }
+          t = from[c]; row = t == first ? r : 0  # repeated labels of rows are blank
+          for (k = 1; row == 0 && k <= height[t]; ++k) if (at[t, k, 1] == at[first, r, 1]) row = k
           line = line " " (row ? styled(at[t, row, column[c]], how[c]) : "") " |"
         }
         print line

@@ -2,10 +2,11 @@
 
 const ARROWS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
 
-// The labels of an entry's row and column: "snapkv:budget=64, tiny-fact, end".
+// The labels of an entry's row, as in the manifest, and of its column: "snapkv:budget=64,
+// tiny-fact, end".
 function titleOf(cell) {
   const row = cell.parentElement;
-  const labels = [...row.querySelectorAll("th")].map((label) => label.textContent);
+  const labels = [...row.querySelectorAll("th")].map((label) => label.title || label.textContent);
   const heads = placedCells(cell.closest("table").tHead.rows).flat()
       .filter(({from, to}) => from <= cell.cellIndex && cell.cellIndex < to);
   return [...labels, ...heads.map((head) => head.cell.textContent)].join(", ");

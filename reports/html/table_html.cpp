@@ -8,6 +8,7 @@
 #include "reports/escape.h"
 #include "reports/headings.h"
 #include "reports/html/text_html.h"
+#include "reports/marks.h"
 #include "reports/number_text.h"
 
 namespace turnbench {
@@ -33,24 +34,6 @@ std::string data_html(double value, const std::string& text) {
   return fmt::format("<data value=\"{}\">{}</data>", value, text);
 }
 
-/// The best mean of each column, as it is printed; "" if all are equal.
-std::vector<std::string> best_means(const Pivot& p) {
-  std::vector<std::string> out;
-  for (std::size_t c = 0; c < p.columns.size(); ++c) {
-    std::vector<double> means;
-    for (const auto& row : p.entries) {
-      if (row[c] && row[c]->estimate.known) means.push_back(row[c]->estimate.mean);
-    }
-    const auto [least, most] = std::minmax_element(means.begin(), means.end());
-    const int digits = p.values.front()->digits;
-    if (means.empty() || number_text(*least, digits) == number_text(*most, digits))
-      out.emplace_back();
-    else
-      out.push_back(number_text(p.values.front()->lower_is_better ? *least : *most, digits));
-  }
-  return out;
-}
-
 /// The attributes of an entry: its shade, and the cells and the turn that it shows.
 std::string entry_attributes(const Pivot::Entry& e, const std::string& classes) {
   std::vector<std::string> cells;
@@ -61,7 +44,7 @@ std::string entry_attributes(const Pivot::Entry& e, const std::string& classes) 
   return out;
 }
 
-std::string entry_html(const std::optional<Pivot::Entry>& e, const std::string& best) {
+std::string entry_html(const std::optional<Pivot::Entry>& e) {
   if (!e) return "<td></td>";
   const Estimate& x = e->estimate;
   const int digits = e->unit->digits;
@@ -79,7 +62,7 @@ std::string entry_html(const std::optional<Pivot::Entry>& e, const std::string& 
   const Shade shaded = shade(*e);
   std::vector<std::string> classes;
   if (shaded != Shade::kNone) classes.push_back(shaded == Shade::kWorse ? "worse" : "better");
-  if (mean == best) classes.emplace_back("best");
+  if (e->mark != Mark::kNone) classes.push_back(e->mark == Mark::kBest ? "best" : "second");
   std::string out =
       "<td" + entry_attributes(*e, join(classes, " ")) + ">" + data_html(x.mean, mean);
   if (x.interval)
@@ -113,9 +96,10 @@ std::string head_html(const Pivot& p) {
   }
   for (std::size_t c = 0; c < p.columns.size(); ++c) {
     const std::vector<std::string>& column = p.columns[c];
+    const std::string whole = value_heading(p.column_dimensions, column), head = p.column_head(c);
+    const std::string title = head != whole ? " title=\"" + escape_markup(whole) + "\"" : "";
     if (!two_rows) {
-      upper += fmt::format("<th scope=\"col\">{}</th>",
-                           escape_markup(value_heading(p.column_dimensions, column)));
+      upper += fmt::format("<th scope=\"col\"{}>{}</th>", title, escape_markup(head));
       continue;
     }
     const bool begins = c == 0 || column.front() != p.columns[c - 1].front();
@@ -123,14 +107,13 @@ std::string head_html(const Pivot& p) {
       std::size_t count = 1;
       while (c + count < p.columns.size() && p.columns[c + count].front() == column.front())
         ++count;
-      upper += fmt::format(
-          "<th scope=\"colgroup\" class=\"group\" colspan=\"{}\">{}</th>", count,
-          escape_markup(value_heading({p.column_dimensions.front()}, {column.front()})));
+      upper += fmt::format("<th scope=\"colgroup\" class=\"group\" colspan=\"{}\">{}</th>", count,
+                           escape_markup(p.column_head(c, 0)));
     }
-    lower += fmt::format(
-        "<th scope=\"col\"{}>{}</th>", begins ? " class=\"group\"" : "",
-        escape_markup(value_heading({p.column_dimensions.begin() + 1, p.column_dimensions.end()},
-                                    {column.begin() + 1, column.end()})));
+    std::vector<std::string> inner;
+    for (std::size_t d = 1; d < column.size(); ++d) inner.push_back(p.column_head(c, d));
+    lower += fmt::format("<th scope=\"col\"{}{}>{}</th>", begins ? " class=\"group\"" : "", title,
+                         escape_markup(join(inner, " / ")));
   }
   for (const ReportedCounter& c : p.shown_counters()) {
     upper += fmt::format("<th scope=\"col\" class=\"counter\" title=\"{}\"{}>{}</th>", c.meaning,
@@ -139,6 +122,18 @@ std::string head_html(const Pivot& p) {
   std::string out = "<thead><tr>" + upper + "</tr>";
   if (two_rows) out += "<tr>" + lower + "</tr>";
   return out + "</thead>";
+}
+
+/// The label of a row.  A label of several rows is in the first of them.
+std::string label_cell_html(const Pivot& p, std::size_t row, std::size_t dimension) {
+  const std::size_t span = p.row_span(row, dimension);
+  if (span == 0) return "";
+  const std::string label = p.row_label(row, dimension);
+  const std::string& whole = p.rows[row][dimension];
+  return fmt::format("<th scope=\"{}\" class=\"label\"{}{}>{}</th>", span > 1 ? "rowgroup" : "row",
+                     span > 1 ? fmt::format(" rowspan=\"{}\"", span) : "",
+                     label != whole ? " title=\"" + escape_markup(whole) + "\"" : "",
+                     label_html(label));
 }
 
 std::string counter_html(const Pivot& p, std::size_t row, const ReportedCounter& counter) {
@@ -156,12 +151,10 @@ std::string table_html(const Pivot& p, const std::string& heading) {
       "{}</caption>{}<tbody>\n",
       heading, escape_markup(p.title.empty() ? "Results" : p.title), head_html(p));
   const std::vector<ReportedCounter> counters = p.shown_counters();
-  const std::vector<std::string> best = best_means(p);
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     out += "<tr>";
-    for (const std::string& value : p.rows[r])
-      out += "<th scope=\"row\" class=\"label\">" + label_html(value) + "</th>";
-    for (std::size_t c = 0; c < p.columns.size(); ++c) out += entry_html(p.entries[r][c], best[c]);
+    for (std::size_t d = 0; d < p.row_dimensions.size(); ++d) out += label_cell_html(p, r, d);
+    for (const auto& entry : p.entries[r]) out += entry_html(entry);
     for (const ReportedCounter& c : counters) out += counter_html(p, r, c);
     out += "</tr>\n";
   }
@@ -178,7 +171,9 @@ std::string table_notes_html(const Pivot& p) {
     out += note_html(fmt::format("Shaded, p at most {}: {} than {} (orange), {} than {} (blue).",
                                  kShadedP, worse, baseline, better, baseline));
   }
+  out += note_html(marks_note({&p}, "Bold", "Underlined"));
   out += note_html(p.basis);
+  out += note_html(p.label_note());
   for (const std::string& note : p.notes) out += note_html(note);
   if (p.comparability.empty()) return out;
   out +=

@@ -69,6 +69,7 @@ class Table {
     this.heads = placedCells(table.tHead.rows).flat();
     this.columns = Math.max(...this.heads.map((head) => head.to));
     this.labels = table.tHead.querySelectorAll("th.label").length;
+    this.divideLabels();
     for (const {cell} of this.heads.filter((head) => head.cell.scope === "colgroup"))
       cell.replaceChildren(element("span", {className: "stuck"}, ...cell.childNodes));
     for (const head of this.heads) {
@@ -77,6 +78,24 @@ class Table {
       button.append(...head.cell.childNodes);
       head.cell.append(button);
       button.addEventListener("click", () => this.sortBy(head));
+    }
+  }
+
+  // Gives every row all of its labels, so that rows can be sorted and hidden.
+  divideLabels() {
+    const above = [];
+    for (const row of this.rows) {
+      for (let column = 0; column < this.labels; column++) {
+        const label = above[column];
+        if (label?.left > 0) {
+          row.insertBefore(label.cell.cloneNode(true), row.cells[column] ?? null);
+          label.left--;
+        } else {
+          const cell = row.cells[column];
+          above[column] = {cell, left: cell.rowSpan - 1};
+          cell.rowSpan = 1;
+        }
+      }
     }
   }
 
@@ -92,20 +111,22 @@ class Table {
               .sort((a, b) => compareKeys(a.key, b.key, direction))
               .map(({row}) => row);
     this.body.append(...rows);
-    this.markRepeats();
+    this.mergeLabels();
   }
 
-  // Labels that repeat those of the row above are less prominent.
-  markRepeats() {
-    let above = [];
+  // Labels that the rows below repeat extend over these rows.
+  mergeLabels() {
+    const above = [];
     for (const row of [...this.body.rows].filter(({hidden}) => !hidden)) {
       const labels = [...row.querySelectorAll("th")];
       let same = true;
       labels.forEach((label, i) => {
-        same &&= i + 1 < labels.length && label.textContent === above[i];
-        label.classList.toggle("repeated", same);
+        same &&= i + 1 < labels.length && label.textContent === above[i]?.textContent;
+        label.hidden = same;
+        label.rowSpan = 1;
+        if (same) above[i].rowSpan++;
+        else above[i] = label;
       });
-      above = labels.map((label) => label.textContent);
     }
   }
 
@@ -148,11 +169,13 @@ class Table {
     const labels = this.table.matches(".text") ? "th, td" : "th, td.label";
     let shown = 0;
     for (const row of this.rows) {
-      const text = [...row.querySelectorAll(labels)].map((cell) => cell.textContent).join(" ");
+      // The title of a shortened label is the whole label.
+      const text = [...row.querySelectorAll(labels)]
+          .map((cell) => `${cell.matches("th") ? cell.title : ""} ${cell.textContent}`).join(" ");
       row.hidden = !matches(text, words);
       shown += !row.hidden;
     }
-    this.markRepeats();
+    this.mergeLabels();
     return shown;
   }
 
@@ -167,7 +190,9 @@ class Table {
       if (count > 0) cell.colSpan = count;
     }
     for (const row of this.rows) {
-      [...row.cells].forEach((cell, column) => { cell.hidden = !shown[column]; });
+      [...row.cells].forEach((cell, column) => {
+        if (column >= this.labels) cell.hidden = !shown[column];
+      });
     }
   }
 }

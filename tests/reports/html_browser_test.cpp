@@ -50,6 +50,8 @@ class HtmlBrowser : public testing::Test {
     const std::string rows = "\"rows\": [\"method\"], \"columns\": [\"method\"";
     other.manifest.replace(other.manifest.find(rows), rows.size(),
                            "\"rows\": [\"turn\"], \"columns\": [\"method\"");
+    other.manifest.insert(other.manifest.rfind("]}"),
+                          R"(, {"rows": ["dataset", "method"], "columns": ["position"]})");
     other.directory = "/";
     other.models = {{"model-hash", "a model"}};
     other.cells = store_->store().cells("hand");
@@ -162,7 +164,7 @@ TEST_F(HtmlBrowser, SortsByEveryColumn) {
   click(1);
   EXPECT_EQ(js("texts(`${table} tbody th`)"), original) << "the manifest's order again";
   click(0);
-  EXPECT_EQ(js("texts(`${table} tbody th`)"), Json({"full", "snapkv:budget=64", "streamingllm"}));
+  EXPECT_EQ(js("texts(`${table} tbody th`)"), Json({"full", "snapkv", "streamingllm"}));
   js("$('#experiments .sort').click()");
   js("$('#experiments .sort').click()");
   EXPECT_EQ(js("texts('#experiments tbody th')"), Json({"other", "lines", "hand"}));
@@ -172,7 +174,7 @@ TEST_F(HtmlBrowser, SortsByEveryColumn) {
 
 TEST_F(HtmlBrowser, FiltersRowsAndColumns) {
   js("set($(`${table} input`), 'KV 64')");
-  EXPECT_EQ(js("texts(`${table} tbody tr:not([hidden]) th`)"), Json({"snapkv:budget=64"}));
+  EXPECT_EQ(js("texts(`${table} tbody tr:not([hidden]) th`)"), Json({"snapkv"}));
   EXPECT_EQ(js("$(`${table} [role=status]`).textContent"), "1 of 3 rows");
   js("set($(`${table} input`), '')");
   EXPECT_EQ(js("$$(`${table} tbody tr:not([hidden])`).length"), 3);
@@ -312,6 +314,30 @@ TEST_F(HtmlBrowser, EmphasizesALineAndShowsItsValues) {
   EXPECT_EQ(js("plot.querySelector('.series').matches('.emphasized')"), Json(true));
   EXPECT_EQ(js("plot.querySelector('.area > svg').ariaLabel.includes('begin, budget 256: ')"),
             Json(true));
+}
+
+// Labels of several rows: in the order of the manifest, sorted, and without some rows.
+TEST_F(HtmlBrowser, MergesRepeatedLabels) {
+  js(R"js(
+    window.rows = "section.result:has(#x-other-table-4)";
+    window.spans = () => $$(`${rows} tbody tr:not([hidden])`).map((row) =>
+        [...row.querySelectorAll("th:not([hidden])")].map((th) => `${th.innerText} ${th.rowSpan}`));
+    null)js");
+  const Json merged = {{"tiny-fact 3", "full 1"}, {"snapkv 1"}, {"streamingllm 1"},
+                       {"tiny-hop 3", "full 1"},  {"snapkv 1"}, {"streamingllm 1"}};
+  EXPECT_EQ(js("spans()"), merged);
+  js("$$(`${rows} thead .sort`)[1].click()");  // by method
+  EXPECT_EQ(js("spans()").size(), 6u);
+  EXPECT_EQ(js("spans()")[0], Json({"tiny-fact 1", "full 1"}));
+  EXPECT_EQ(js("spans()")[1], Json({"tiny-hop 1", "full 1"}));
+  js("$$(`${rows} thead .sort`)[1].click(), $$(`${rows} thead .sort`)[1].click()");
+  EXPECT_EQ(js("spans()"), merged) << "the manifest's order again";
+  js("set($(`${rows} input`), 'snapkv:budget')");
+  EXPECT_EQ(js("spans()"), Json::array({{"tiny-fact 1", "snapkv 1"}, {"tiny-hop 1", "snapkv 1"}}))
+      << "found by its whole label";
+  js("set($(`${rows} input`), '')");
+  EXPECT_EQ(js("spans()"), merged);
+  EXPECT_EQ(js("$$(`${rows} tbody tr`).every((row) => row.cells.length === 5)"), Json(true));
 }
 
 // Of a wide table, every column is in one of the printed parts.

@@ -208,16 +208,13 @@ TEST_F(HtmlPage, ColumnsOfTwoDimensionsHaveTwoHeads) {
             std::string::npos);
 }
 
-TEST_F(HtmlPage, BestMeansAreMarked) {
-  const Results results(hand_.store(), "hand");
-  const Pivot p = make_pivot(results, results.tables()[0]);
-  double best = 0;
-  for (const auto& row : p.entries) best = std::max(best, row[0]->estimate.mean);
+// A shortened label has the whole label as its title.
+TEST_F(HtmlPage, LabelsAreShortened) {
   const std::string html = page({"hand"});
-  const std::vector<std::string> marked =
-      found(html, "<td class=\"[a-z ]*best\"[^>]*><data value=\"([^\"]*)\"");
-  ASSERT_FALSE(marked.empty());
-  EXPECT_EQ(std::stod(marked.front()), best);
+  EXPECT_NE(html.find("<th scope=\"row\" class=\"label\" title=\"snapkv:budget=64\">snapkv</th>"),
+            std::string::npos);
+  EXPECT_NE(html.find("<th scope=\"row\" class=\"label\">full</th>"), std::string::npos);
+  EXPECT_NE(html.find("Labels leave out budget=64 of snapkv."), std::string::npos);
 }
 
 }  // namespace
