@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "common/error.h"
 #include "common/text.h"
+#include "reports/entry_columns.h"
 #include "reports/escape.h"
 #include "reports/notes.h"
 #include "reports/render.h"
@@ -24,7 +25,8 @@ struct ReportOptions {
   ScoreChoice choice;
   RenderOptions render;
   std::optional<double> margin;  ///< points
-  bool force = false, no_formula_guard = false;
+  bool force = false, no_formula_guard = false, compact = false;
+  std::optional<std::string> columns;
 };
 
 /// The tests of differences.
@@ -131,12 +133,27 @@ std::string report_text(const ReportOptions& o, bool quiet) {
   return render_report(results, o.render);
 }
 
+/// What entries show.
+EntryColumns columns_of(const ReportOptions& o) {
+  const char* option = o.compact ? "--compact" : "--columns";
+  const bool given = o.compact || o.columns.has_value();
+  if (given && o.render.format != "md" && o.render.format != "tex") {
+    throw input_error("{}: found the format {}, expected md or tex: the others show all columns",
+                      option, printable(o.render.format));
+  }
+  if (o.compact && o.columns)
+    throw input_error("--compact: found --columns too, expected only one of them");
+  if (o.compact) return {true, false, false, false};
+  return o.columns ? parse_entry_columns(*o.columns) : EntryColumns();
+}
+
 void report(ReportOptions& o, bool quiet) {
   if (o.render.long_csv && o.render.format != "csv") {
     throw input_error("--long: found the format {}, expected --format csv",
                       printable(o.render.format));
   }
   check_table(o);
+  o.render.columns = columns_of(o);
   o.render.comparison = comparison_of(o);
   if (!o.choice.postprocess.empty() && o.choice.metric.empty())
     throw input_error("--postprocess: found no --metric, expected it too");
@@ -159,6 +176,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
       "  turnbench report results.db --table 2 -o results.csv\n"
       "  turnbench report results.db --table 2 -o results.svg\n"
       "  turnbench report results.db --metric judge:round-attention\n"
+      "  turnbench report results.db --table 1 --compact -o table.tex    # for a paper\n"
       "  turnbench report results.db --margin 2    # which methods are as good as the baseline?");
   command->add_option("db", o->db, "store")->required();
   command
@@ -180,6 +198,10 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
       "--chart", o->chart,
       "svg: positions (mean by position of the question, the default), or costs (mean over tokens "
       "read, bytes and times, with the Pareto front)");
+  command->add_option("--columns", o->columns,
+                      "md and tex: what entries show, some of " + join(entry_column_names(), ",") +
+                          "; default: all");
+  command->add_flag("--compact", o->compact, "md and tex: only means, with their marks");
   command->add_flag("--long", o->render.long_csv, "csv of all cells, one per line");
   command->add_flag("--no-formula-guard", o->no_formula_guard,
                     "csv: write names unchanged; otherwise those that a spreadsheet would "

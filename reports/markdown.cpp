@@ -20,29 +20,40 @@ std::string marked(const std::string& number, Mark mark) {
   return around + number + around;
 }
 
-/// "92.4 [88.1, 95.2]", with the differences to the baseline and to the published number, if any.
-std::string entry_text(const Pivot::Entry& e) {
+/// "-27.4 [-32.2, -22.6], p <0.001"
+std::string difference_text(const Difference& difference, int digits, bool interval) {
+  Estimate estimate = difference.estimate;
+  if (!interval) estimate.interval.reset();
+  return estimate_text(estimate, digits, /*sign=*/true) + ", " + tests_text(difference);
+}
+
+/// The parts of an entry with a mean that are separated by spaces.
+std::vector<std::string> parts_of(const Pivot::Entry& e, const EntryColumns& columns) {
+  std::vector<std::string> out;
   const Estimate& x = e.estimate;
   const int digits = e.unit->digits;
-  if (!x.known) {
-    std::string out = e.missing.empty() ? fmt::format("failed ({})", x.failed) : "–";
-    if (e.published) out += fmt::format(" [paper {}]", published_text(*e.published, digits));
-    return out;
+  if (columns.mean) out.push_back(marked(number_text(x.mean, digits), e.mark));
+  if (columns.interval && x.interval && (columns.mean || !columns.difference))
+    out.push_back(interval_text(*x.interval, digits));
+  for (const std::optional<Difference>& d : e.differences) {
+    if (!columns.difference || !e.has_difference()) break;
+    out.push_back(d ? "(" + difference_text(*d, digits, columns.interval) + ")" : "(–)");
   }
-  std::string out = marked(number_text(x.mean, digits), e.mark);
-  if (x.interval) out += " " + interval_text(*x.interval, digits);
-  if (e.has_difference()) {
-    for (const std::optional<Difference>& d : e.differences) {
-      out += d ? fmt::format(" ({}, {})", estimate_text(d->estimate, digits, /*sign=*/true),
-                             tests_text(*d))
-               : " (–)";
-    }
+  if (columns.published && e.published) {
+    out.push_back(fmt::format("[paper {}, {}]", published_text(*e.published, digits),
+                              published_text(x.mean - *e.published, digits, /*sign=*/true)));
   }
-  if (e.published) {
-    out += fmt::format(" [paper {}, {}]", published_text(*e.published, digits),
-                       published_text(x.mean - *e.published, digits, /*sign=*/true));
-  }
-  if (x.failed > 0) out += fmt::format(" {} failed", x.failed);
+  if (x.failed > 0) out.push_back(fmt::format("{} failed", x.failed));
+  return out;
+}
+
+/// "92.4 [88.1, 95.2]", with the differences to the baselines and to the published number, if any.
+std::string entry_text(const Pivot::Entry& e, const EntryColumns& columns) {
+  if (e.estimate.known) return join(parts_of(e, columns), " ");
+  std::string out =
+      e.missing.empty() ? fmt::format("failed ({})", e.estimate.failed) : std::string("–");
+  if (columns.published && e.published)
+    out += fmt::format(" [paper {}]", published_text(*e.published, e.unit->digits));
   return out;
 }
 
@@ -56,7 +67,8 @@ bool shows_counters(const Pivot& p) {
          std::find(rows.begin(), rows.end(), "method") != rows.end();
 }
 
-std::string markdown_table(const Pivot& p, const std::string& warning) {
+std::string markdown_table(const Pivot& p, const std::string& warning,
+                           const EntryColumns& columns) {
   std::string out;
   if (!p.title.empty()) out += "**" + escape_markdown(p.title) + "**\n\n";
   if (!warning.empty()) out += "> **" + escape_markdown(warning) + "**\n\n";
@@ -77,7 +89,7 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     std::vector<std::string> fields;
     for (const std::string& label : p.merged_labels(r)) fields.push_back(escape_markdown(label));
-    for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e) : "");
+    for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e, columns) : "");
     if (counted) {
       for (const ReportedCounter& c : shown) fields.push_back(p.counter_text(r, c.name));
     }
@@ -95,20 +107,21 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
 
 }  // namespace
 
-std::string render_markdown(const Results& results, const Comparison& comparison) {
+std::string render_markdown(const Results& results, const Comparison& comparison,
+                            const EntryColumns& columns) {
   const Manifest& m = results.manifest();
   std::string out = "# " + escape_markdown(m.title) + "\n\n";
   if (!m.description.empty()) out += markdown_paragraph(m.description) + "\n\n";
   std::vector<Pivot> pivots;
   for (const TableSpec& spec : results.tables()) {
     pivots.push_back(make_pivot(results, spec, comparison));
-    out += markdown_table(pivots.back(), m.smoke) + "\n";
+    out += markdown_table(pivots.back(), m.smoke, columns) + "\n";
   }
   const bool counted = std::any_of(pivots.begin(), pivots.end(), shows_counters);
-  out += markdown_paragraph(caption(pivots, "in parentheses", counted)) + "\n";
+  out += markdown_paragraph(caption(pivots, "in parentheses", counted, columns)) + "\n";
   std::vector<const Pivot*> all;
   for (const Pivot& pivot : pivots) all.push_back(&pivot);
-  if (const std::string marks = marks_note(all, "Bold", "Italic"); !marks.empty())
+  if (const std::string marks = marks_note(all, "Bold", "Italic"); columns.mean && !marks.empty())
     out += "\n" + markdown_paragraph(marks) + "\n";
   for (const std::string& note : notes(results)) out += "\n" + markdown_paragraph(note) + "\n";
   return out;

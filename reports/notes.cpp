@@ -55,25 +55,28 @@ bool has_ranges(const std::vector<Pivot>& pivots) {
 }  // namespace
 
 std::string caption(const std::vector<Pivot>& pivots, const std::string& differences, bool counters,
-                    bool scales) {
+                    const EntryColumns& columns, bool scales) {
   const auto shares = std::count_if(pivots.begin(), pivots.end(),
                                     [&](const Pivot& p) { return scales && p.shows_shares(); });
-  std::string out = shares == std::ssize(pivots) ? "Means x100 with 95% intervals over dialogues"
-                                                 : "Means with 95% intervals over dialogues";
+  std::string out = shares == std::ssize(pivots) ? "Means x100" : "Means";
+  out += columns.interval ? " with 95% intervals over dialogues" : " over dialogues";
   if (shares > 0 && shares < std::ssize(pivots)) out += ", scores x100";
   const auto compared = std::find_if(pivots.begin(), pivots.end(),
                                      [](const Pivot& p) { return p.has_differences(); });
-  if (compared != pivots.end()) {
+  if (compared != pivots.end() && columns.difference) {
     const Comparison& comparison = compared->comparison;
     const bool several = std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) {
       return p.has_differences() && p.baselines.size() > 1;
     });
     out += fmt::format(
-        "; {} the paired {} named under the table, with {} interval "
-        "and {} p (sign flips, adjusted for all differences of the table by {})",
+        "; {} the paired {} named under the table, with {}{} p (sign flips, adjusted for all "
+        "differences of the table by {})",
         differences,
         several ? "differences to the methods that are" : "difference to the method that is",
-        several ? "their" : "its", several ? "their" : "its",
+        !columns.interval ? ""
+        : several         ? "their interval and "
+                          : "its interval and ",
+        several ? "their" : "its",
         comparison.adjustment == Adjustment::kHolm ? "Holm's method" : "step-down maxT");
     if (std::any_of(pivots.begin(), pivots.end(),
                     [](const Pivot& p) { return p.has_equivalence(); })) {

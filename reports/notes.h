@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/entry_columns.h"
 #include "reports/pivot.h"
 
 namespace turnbench {
@@ -10,10 +11,10 @@ namespace turnbench {
 // The text below the tables of every format, as plain text.
 
 /// Explains the numbers in the tables.  `differences` is the place of the differences to the
-/// baseline ("in parentheses"); `counters` is true if columns of counters are shown; `scales` is
-/// false if the tables name their scales themselves.
+/// baseline ("in parentheses"); `counters` is true if columns of counters are shown; `columns` are
+/// those of entries; `scales` is false if the tables name their scales themselves.
 std::string caption(const std::vector<Pivot>& pivots, const std::string& differences, bool counters,
-                    bool scales = true);
+                    const EntryColumns& columns = {}, bool scales = true);
 
 /// For each incomplete dataset, how many of its dialogues the cells have run: "Partial: tiny-fact 2
 /// of 8 dialogues."; "" if all are complete.

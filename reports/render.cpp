@@ -176,13 +176,13 @@ std::string render_json(const Results& results, const Comparison& comparison) {
 
 std::string render_report(const Results& results, const RenderOptions& options) {
   const Comparison& comparison = options.comparison;
-  if (options.format == "md") return render_markdown(results, comparison);
+  if (options.format == "md") return render_markdown(results, comparison, options.columns);
   if (options.format == "csv") {
     return options.long_csv ? render_csv_long(results, options) : render_csv(results, options);
   }
   if (options.format == "json") return render_json(results, comparison);
   if (options.format == "html") return render_html(results, comparison);
-  if (options.format == "tex") return render_latex(results, comparison);
+  if (options.format == "tex") return render_latex(results, comparison, options.columns);
   if (options.format == "svg")
     return std::string(kMarkupMark) + render_chart(results, options.chart);
   throw input_error("--format: found \"{}\", expected md, csv, tex, html, json or svg",

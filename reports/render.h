@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/entry_columns.h"
 #include "reports/pivot.h"
 
 namespace turnbench {
@@ -21,12 +22,14 @@ struct RenderOptions {
   ChartKind chart = ChartKind::kPositions;
   /// Csv: prefix text that a spreadsheet would evaluate with an apostrophe.
   bool guard_formulas = true;
+  EntryColumns columns = {};  ///< md and tex
 };
 /// The report of an experiment.
 /// @throws Error (input) for an unknown format, and for a chart that the results do not have.
 std::string render_report(const Results& results, const RenderOptions& options);
 
-std::string render_markdown(const Results& results, const Comparison& comparison = {});
+std::string render_markdown(const Results& results, const Comparison& comparison = {},
+                            const EntryColumns& columns = {});
 /// The only table of the results, as in RFC 4180 except that lines end with LF: a header, and lines
 /// with the same number of fields.
 /// @throws Error (input) if there are several tables; the message lists them.
@@ -34,8 +37,9 @@ std::string render_csv(const Results& results, const RenderOptions& options = {}
 /// All cells, one per line; also as in RFC 4180.
 std::string render_csv_long(const Results& results, const RenderOptions& options = {});
 std::string render_json(const Results& results, const Comparison& comparison = {});
-/// Tables for \input; they need no LaTeX packages.
-std::string render_latex(const Results& results, const Comparison& comparison = {});
+/// Tables for \input; they need the package booktabs.
+std::string render_latex(const Results& results, const Comparison& comparison = {},
+                         const EntryColumns& columns = {});
 /// A chart as an image.
 /// @throws Error (input) if the results do not have it.
 std::string render_chart(const Results& results, ChartKind kind);

@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view kDoctype = "<!doctype html>\n";
 constexpr std::string_view kCaptions[] = {
     "\nMeans x100 with 95% intervals over dialogues", "\nMeans with 95% intervals over dialogues",
+    "\nMeans x100 over dialogues", "\nMeans over dialogues",  // report --columns
     // As older versions wrote them:
     "\nMeans x100 with 95% intervals (bootstrap over dialogues)",
     "\nMeans with 95% intervals (bootstrap over dialogues), scores x100"};

@@ -34,7 +34,12 @@ class Results {
   /// all other dimensions in which the cells differ.
   const std::vector<TableSpec>& tables() const { return tables_; }
   /// Keeps only one table, by its index in `tables`.
-  void keep_table(std::size_t table) { tables_ = {tables_.at(table)}; }
+  void keep_table(std::size_t table) {
+    tables_ = {tables_.at(table)};
+    first_table_ = table;
+  }
+  /// The number of a table among all of the manifest, from 1.
+  std::size_t table_number(std::size_t table) const { return first_table_ + table + 1; }
   const std::vector<Cell>& cells() const { return cells_; }
   const std::vector<Store::Failure>& failures() const { return failures_; }
   /// Which scores the tables show.
@@ -106,6 +111,7 @@ class Results {
   Manifest manifest_;
   std::vector<Cell> cells_;
   std::vector<TableSpec> tables_;
+  std::size_t first_table_ = 0;  ///< index in the manifest of the first of these
   ScoreChoice choice_;
   /// By value, cell and turn (-1: all).
   std::map<std::string, std::shared_ptr<const Population>> populations_;  ///< by dataset

@@ -75,7 +75,7 @@ void SectionWriter::add_tables() {
   }
   const bool counters =
       std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) { return p.has_counters(); });
-  add(note_html(caption(pivots, "on the second line", counters, /*scales=*/false) +
+  add(note_html(caption(pivots, "on the second line", counters, {}, /*scales=*/false) +
                 " Datasets weigh the same."));
 }
 

@@ -497,6 +497,36 @@ TEST(Report, Charts) {
   }
 }
 
+TEST(Report, EntriesShowTheChosenColumns) {
+  const Report report;
+  const std::string all = report.run({}).out, compact = report.run({"--compact"}).out;
+  EXPECT_NE(all.find(" [paper 12.50, "), std::string::npos);
+  EXPECT_EQ(compact.find("[paper"), std::string::npos);
+  EXPECT_EQ(compact.find("95% intervals over"), std::string::npos) << compact;
+  EXPECT_EQ(report.run({"--columns", "mean"}).out, compact);
+  EXPECT_EQ(report.run({"--columns", "mean,interval,difference,published"}).out, all);
+  EXPECT_NE(report.run({"--columns", "mean,published", "--format", "tex"}).out.find("[paper 12.50"),
+            std::string::npos);
+  const std::string file = report.directory.path("compact.md");
+  EXPECT_EQ(report.run({"--compact", "-o", file}).code, 0);
+  EXPECT_EQ(report.run({"--compact", "-o", file}).code, 0) << "recognised as a report";
+  const std::pair<Arguments, const char*> refused[] = {
+      {{"--columns", "mean", "--format", "csv", "--table", "1"},
+       "--columns: found the format csv, expected md or tex: the others show all columns"},
+      {{"--columns", "mean", "--json"}, "--columns: found the format json"},
+      {{"--compact", "--format", "html"}, "--compact: found the format html"},
+      {{"--compact", "--columns", "mean"}, "--compact: found --columns too"},
+      {{"--columns", ""}, "--columns: found \"\", expected some of: mean,interval,difference,pub"},
+      {{"--columns", "mean,p"}, "--columns: found \"p\", expected some of: mean,interval"},
+      {{"--columns", "mean,mean"}, "--columns: found \"mean\" twice"}};
+  for (const auto& [arguments, message] : refused) {
+    const Finished run = report.run(arguments);
+    EXPECT_EQ(run.code, 2) << message;
+    EXPECT_NE(run.err.find(message), std::string::npos) << run.err;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  }
+}
+
 TEST(Report, OutputsAreNamedByTheirFormat) {
   const Report report;
   const auto refusal = [&](const Arguments& more) {
