@@ -145,8 +145,10 @@ Axis PlotMaker::x_axis() const {
 }
 
 Axis PlotMaker::y_axis(const std::vector<Plot::Series>& series) const {
-  const std::string label = fmt::format("mean {} ({})", pivot_.values.front()->name, pivot_.values.front()->unit);
-  if (pivot_.values.front()->is_share() && !pivot_.values.front()->is_signed) return share_axis(label);
+  const std::string label =
+      fmt::format("mean {} ({})", pivot_.values.front()->name, pivot_.values.front()->unit);
+  if (pivot_.values.front()->is_share() && !pivot_.values.front()->is_signed)
+    return share_axis(label);
   std::vector<double> ends;
   for (const Plot::Series& line : series) {
     for (const Plot::Point& point : line.points) ends.insert(ends.end(), {point.low, point.high});

@@ -71,8 +71,9 @@ std::string heat_map_html(const Pivot& pivot) {
   return out + fmt::format(
                    "</tbody></table></div><p class=\"quantity\">mean {} ({}); colours from "
                    "{} to {}</p></figure>\n",
-                   escape_markup(std::string(pivot.values.front()->name)), pivot.values.front()->unit,
-                   number_text(scale.low, digits), number_text(scale.high, digits));
+                   escape_markup(std::string(pivot.values.front()->name)),
+                   pivot.values.front()->unit, number_text(scale.low, digits),
+                   number_text(scale.high, digits));
 }
 
 }  // namespace turnbench

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "reports/leaderboard/complete_block.h"
-#include "reports/pareto_front.h"
 #include "reports/leaderboard/ranks.h"
+#include "reports/pareto_front.h"
 #include "tests/reports/all_flips.h"
 #include "tests/reports/strata.h"
 
