@@ -8,8 +8,11 @@
 namespace turnbench {
 namespace {
 
-/// The parameter for a dimension that is a setting; "" for other dimensions.
+/// The parameter for a dimension that is a setting of methods or datasets; "" for others.
 std::string setting_name(const std::string& dimension) {
+  for (const std::string_view known : {kLengthDimension, kDepthDimension}) {
+    if (dimension == known) return dimension.substr(dimension.find('.') + 1);
+  }
   if (!dimension.starts_with(kSettingPrefix) || dimension == kVariantDimension) return "";
   const std::string name = dimension.substr(kSettingPrefix.size());
   return name == "name" ? "" : name;

@@ -88,6 +88,17 @@ std::map<std::string, double> mean_values(const Store& store, const std::string&
   return out;
 }
 
+/// The length or the depth that a dataset's entry in the manifest has; "-" if it has none.
+std::string placed_in(const std::vector<DatasetEntry>& datasets, const std::string& label,
+                      const std::string& dimension) {
+  for (const DatasetEntry& entry : datasets) {
+    if (entry.label != label) continue;
+    if (dimension == kLengthDimension) return entry.length > 0 ? std::to_string(entry.length) : "-";
+    return entry.depth ? fmt::format("{}", *entry.depth) : "-";
+  }
+  return "-";  // imported predictions
+}
+
 }  // namespace
 
 std::string name_of(const ScoreChoice& choice) {
@@ -476,6 +487,8 @@ std::string Results::dimension(const Cell& cell, int turn, const std::string& na
   if (name == "answers") return cell.answers;
   if (name == "metric") return cell.metric;
   if (name == "turn") return turn < 0 ? "all" : std::to_string(turn + 1);
+  if (name == kLengthDimension || name == kDepthDimension)
+    return placed_in(manifest_.datasets, cell.dataset, name);
   if (name == kVariantDimension) return variant_of(cell);
   if (name.starts_with(kSettingPrefix)) {
     return setting_of(cell, name.substr(kSettingPrefix.size())).value_or("-");

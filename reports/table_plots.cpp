@@ -34,7 +34,7 @@ std::optional<double> number(std::string_view text) {
 }
 
 bool may_vary_a_number(const std::string& dimension) {
-  return dimension == "turn" ||
+  return dimension == "turn" || dimension == kLengthDimension || dimension == kDepthDimension ||
          (dimension.starts_with(kSettingPrefix) && dimension != kVariantDimension);
 }
 

@@ -162,7 +162,8 @@ BaselineRule parse_rule(const JsonView& json, const std::vector<Cell>& methods,
 
 const std::vector<std::string_view>& table_dimensions() {
   static const std::vector<std::string_view> dimensions = {
-      "model", "dataset", "task", "position", "method", "history", "answers", "metric", "turn"};
+      "model",   "dataset", "task", "position",       "method",       "history",
+      "answers", "metric",  "turn", kLengthDimension, kDepthDimension};
   return dimensions;
 }
 

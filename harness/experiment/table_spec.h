@@ -26,6 +26,8 @@ struct TableSpec {
 /// method.PARAMETER, a setting of the method, and method.name, its name without settings.
 const std::vector<std::string_view>& table_dimensions();
 constexpr std::string_view kSettingPrefix = "method.";
+/// `length` and `depth` of a dataset's entry in the manifest.
+constexpr std::string_view kLengthDimension = "dataset.length", kDepthDimension = "dataset.depth";
 /// The method's label without its budget (`variant_of`).
 constexpr std::string_view kVariantDimension = "method.variant";
 /// The quantity, in tables of several.

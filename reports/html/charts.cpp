@@ -57,9 +57,10 @@ std::string table_charts_html(const Results& results, std::size_t table) {
   spec.difference_to.clear();
   const Pivot pivot = make_pivot(results, spec);
   if (pivot.values.size() > 1) return "";  // they have no axis in common
-  if (is_grid(pivot)) return heat_map_html(pivot);
   constexpr std::size_t kShown = 4;
-  std::vector<std::string> plots;
+  std::vector<std::string> plots = heat_maps_html(pivot);
+  if (!plots.empty())
+    return folded_html(plots, kShown, fmt::format("{} more", plots.size() - kShown));
   for (const Plot& plot : table_plots(pivot)) plots.push_back(plot_html(plot));
   if (!plots.empty())
     return folded_html(plots, kShown, fmt::format("{} more", plots.size() - kShown));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <optional>
 
 #include "reports/escape.h"
 #include "reports/headings.h"
@@ -31,49 +33,83 @@ Scale scale_of(const Pivot& pivot) {
   return out;
 }
 
-}  // namespace
-
-bool is_grid(const Pivot& pivot) {
-  return pivot.row_dimensions.size() == 1 && pivot.column_dimensions.size() == 1 &&
-         count_numbers(pivot.row_dimensions[0], pivot.rows, 0) >= kFewestNumbers &&
-         count_numbers(pivot.column_dimensions[0], pivot.columns, 0) >= kFewestNumbers;
+/// The row dimension of a grid; nullopt if the table is none.
+std::optional<std::size_t> grid_rows(const Pivot& pivot) {
+  if (pivot.values.size() != 1 || pivot.column_dimensions.size() != 1 ||
+      count_numbers(pivot.column_dimensions[0], pivot.columns, 0) < kFewestNumbers)
+    return std::nullopt;
+  std::optional<std::size_t> out;
+  for (std::size_t i = 0; i < pivot.row_dimensions.size(); ++i) {
+    if (count_numbers(pivot.row_dimensions[i], pivot.rows, i) < kFewestNumbers) continue;
+    if (out) return std::nullopt;
+    out = i;
+  }
+  return out;
 }
 
-std::string heat_map_html(const Pivot& pivot) {
-  const Scale scale = scale_of(pivot);
-  const int digits = pivot.values.front()->digits;
-  const auto heading = [&](const std::string& dimension) {
-    return escape_markup(dimension_heading(dimension));
-  };
-  std::string out = fmt::format(
-      "<figure class=\"chart\"><div class=\"map\"><table class=\"heat\"><caption>{0} by {1} and "
-      "{2}</caption><thead><tr><th></th><th scope=\"colgroup\" colspan=\"{3}\">{2}</th></tr>\n<tr>"
-      "<th scope=\"col\">{1}</th>",
-      escape_markup(std::string(pivot.values.front()->name)), heading(pivot.row_dimensions[0]),
-      heading(pivot.column_dimensions[0]), pivot.columns.size());
+/// The begin of a heat map, up to the heads of its columns.
+std::string head_html(const Pivot& pivot, const std::string& row_heading,
+                      const std::string& title) {
+  const std::string column_heading = escape_markup(dimension_heading(pivot.column_dimensions[0]));
+  std::string out = "<figure class=\"chart\">";
+  if (!title.empty()) out += "<figcaption>" + escape_markup(title) + "</figcaption>";
+  out += fmt::format(
+      "<div class=\"map\"><table class=\"heat\"><caption>{0} by {1} and {2}</caption><thead><tr>"
+      "<th></th><th scope=\"colgroup\" colspan=\"{3}\">{2}</th></tr>\n<tr><th scope=\"col\">{1}"
+      "</th>",
+      escape_markup(std::string(pivot.values.front()->name)), row_heading, column_heading,
+      pivot.columns.size());
   for (const auto& column : pivot.columns)
     out += "<th scope=\"col\">" + escape_markup(column.front()) + "</th>";
-  out += "</tr></thead><tbody>\n";
-  for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
-    out += "<tr><th scope=\"row\">" + escape_markup(pivot.rows[r].front()) + "</th>";
-    for (const auto& entry : pivot.entries[r]) {
-      if (!entry || !entry->estimate.known) {
-        out += "<td></td>";
-        continue;
-      }
-      const double mean = entry->estimate.mean;
-      out +=
-          fmt::format("<td style=\"--heat:{:.0f}%\" title=\"{}\">{}</td>", 100 * scale.share(mean),
-                      estimate_text(entry->estimate, digits), number_text(mean, digits));
+  return out + "</tr></thead><tbody>\n";
+}
+
+std::string row_html(const Pivot& pivot, std::size_t r, const std::string& label,
+                     const Scale& scale) {
+  const int digits = pivot.values.front()->digits;
+  std::string out = "<tr><th scope=\"row\">" + escape_markup(label) + "</th>";
+  for (const auto& entry : pivot.entries[r]) {
+    if (!entry || !entry->estimate.known) {
+      out += "<td></td>";
+      continue;
     }
-    out += "</tr>\n";
+    const double mean = entry->estimate.mean;
+    out += fmt::format("<td style=\"--heat:{:.0f}%\" title=\"{}\">{}</td>", 100 * scale.share(mean),
+                       estimate_text(entry->estimate, digits), number_text(mean, digits));
   }
-  return out + fmt::format(
-                   "</tbody></table></div><p class=\"quantity\">mean {} ({}); colours from "
-                   "{} to {}</p></figure>\n",
-                   escape_markup(std::string(pivot.values.front()->name)),
-                   pivot.values.front()->unit, number_text(scale.low, digits),
-                   number_text(scale.high, digits));
+  return out + "</tr>\n";
+}
+
+}  // namespace
+
+std::vector<std::string> heat_maps_html(const Pivot& pivot) {
+  const std::optional<std::size_t> dimension = grid_rows(pivot);
+  if (!dimension) return {};
+  std::vector<std::string> titles;
+  std::map<std::string, std::vector<std::size_t>> rows;  // by title
+  for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+    std::vector<std::string> names = pivot.row_dimensions, values = pivot.rows[r];
+    names.erase(names.begin() + static_cast<std::ptrdiff_t>(*dimension));
+    values.erase(values.begin() + static_cast<std::ptrdiff_t>(*dimension));
+    const std::string title = value_heading(names, values);
+    if (!rows.contains(title)) titles.push_back(title);
+    rows[title].push_back(r);
+  }
+  const Scale scale = scale_of(pivot);
+  const int digits = pivot.values.front()->digits;
+  std::vector<std::string> out;
+  for (const std::string& title : titles) {
+    std::string& map = out.emplace_back(head_html(
+        pivot, escape_markup(dimension_heading(pivot.row_dimensions[*dimension])), title));
+    for (const std::size_t r : rows[title])
+      map += row_html(pivot, r, pivot.rows[r][*dimension], scale);
+    map += fmt::format(
+        "</tbody></table></div><p class=\"quantity\">mean {} ({}); colours from {} to "
+        "{}</p></figure>\n",
+        escape_markup(std::string(pivot.values.front()->name)), pivot.values.front()->unit,
+        number_text(scale.low, digits), number_text(scale.high, digits));
+  }
+  return out;
 }
 
 }  // namespace turnbench

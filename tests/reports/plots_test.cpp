@@ -5,6 +5,7 @@
 #include "hand_made_store.h"
 #include "reports/cost_plots.h"
 #include "reports/html/charts.h"
+#include "reports/html/heat_map.h"
 #include "reports/plot_svg.h"
 #include "reports/score_distribution.h"
 #include "reports/table_plots.h"
@@ -94,6 +95,46 @@ TEST(TablePlots, NeedThreeNumbers) {
                                 {1, -1, 3}))
                   .empty())
       << "one has no result";
+}
+
+TEST(HeatMaps, OfEachMethod) {
+  const Pivot p = table({"method", "dataset.depth"},
+                        {{"full", "0"},
+                         {"full", "50"},
+                         {"full", "100"},
+                         {"snapkv", "0"},
+                         {"snapkv", "50"},
+                         {"snapkv", "100"}},
+                        {"dataset.length"}, {{"1000"}, {"2000"}, {"4000"}},
+                        {100, 90, 80, 100, 100, 100, 50, 25, -1, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  const std::vector<std::string> maps = heat_maps_html(p);
+  ASSERT_EQ(maps.size(), 2u);
+  EXPECT_NE(maps[0].find("<figcaption>full</figcaption>"), std::string::npos) << maps[0];
+  EXPECT_NE(maps[0].find("<caption>score by depth and length</caption>"), std::string::npos);
+  EXPECT_NE(maps[0].find("<tr><th scope=\"row\">100</th><td style=\"--heat:50%\" title=\"50.0 "
+                         "[49.0, 52.0]\">50.0</td><td style=\"--heat:25%\""),
+            std::string::npos)
+      << maps[0];
+  EXPECT_NE(maps[0].find("<td></td></tr>"), std::string::npos) << "no result";
+  EXPECT_NE(maps[1].find(">9.0</td>"), std::string::npos);
+  EXPECT_TRUE(heat_maps_html(table({"method"}, {{"a"}, {"b"}, {"c"}}, {"dataset.length"},
+                                   {{"1"}, {"2"}, {"3"}}, {1, 2, 3, 4, 5, 6, 7, 8, 9}))
+                  .empty());
+}
+
+// "-" for a dataset without the key.
+TEST(Dimensions, LengthAndDepthOfDatasets) {
+  HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "methods": ["full"],
+    "datasets": [{"name": "needle", "label": "tiny-fact", "length": 400, "depth": 12.5},
+                 "tiny-hop"],
+    "tables": [{"rows": ["dataset.length"], "columns": ["dataset.depth"]}]})",
+                     "", {"full"});
+  for (const Cell& cell : hand.store().cells("hand")) hand.add(cell.key, "a", 1, 0);
+  const Results results(hand.store(), "hand");
+  const Pivot p = make_pivot(results, results.tables()[0]);
+  EXPECT_EQ(p.rows, (std::vector<Names>{{"400"}, {"-"}}));
+  EXPECT_EQ(p.columns, (std::vector<Names>{{"12.5"}, {"-"}}));
+  EXPECT_TRUE(p.entries[0][0] && !p.entries[0][1] && p.entries[1][1]);
 }
 
 TEST(PlotSvg, HasEveryValueAndNoMarkup) {
