@@ -21,6 +21,7 @@ enum class Mark { kNone, kBest, kSecond };
 /// A table to print: labels of rows and columns, and an estimate for each entry with results.
 struct Pivot {
   std::string title;
+  std::vector<std::string> value_names;   ///< as in the manifest
   std::vector<const TableValue*> values;  ///< the quantities; "score" for every metric
   std::vector<std::string> row_dimensions, column_dimensions;
   /// Values of the dimensions, in the order of the manifest.

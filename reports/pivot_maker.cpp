@@ -208,6 +208,7 @@ MethodLabels PivotMaker::method_labels() const {
 
 Pivot PivotMaker::make(const Comparison& comparison) {
   Pivot out;
+  out.value_names = spec_.values;
   for (const std::string& value : spec_.values) out.values.push_back(&results_.unit_of(value));
   out.title = title_of(layout_);
   out.row_dimensions = spec_.rows;

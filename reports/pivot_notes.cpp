@@ -61,6 +61,32 @@ std::string dialogues(const TableLayout& layout) {
   return "Dialogues: " + join(each, ", ") + ".";
 }
 
+/// The meaning of a value in the title of its table; "" for the cells' own scores.
+std::string meaning_of(const Results& results, const std::string& value) {
+  const TableValue& unit = results.unit_of(value);
+  if (unit.name != "score") return fmt::format("{} ({})", unit.meaning, unit.unit);
+  return value == "score" ? name_of(results.score_choice()) : value;
+}
+
+/// The names of a table's values with their units: "score (x100), kl (nats a token)".
+std::string units_of(const TableLayout& layout) {
+  Values out;
+  for (const std::string& value : layout.spec().values)
+    out.push_back(fmt::format("{} ({})", value, layout.results().unit_of(value).unit));
+  return join(out, ", ");
+}
+
+/// Explains the values of a table that has several.
+void add_meanings(const TableLayout& layout, Pivot& pivot) {
+  if (layout.spec().values.size() < 2) return;
+  Values out;
+  for (const std::string& value : layout.spec().values) {
+    const TableValue& unit = layout.results().unit_of(value);
+    if (unit.name != "score") out.push_back(fmt::format("{}: {}", value, unit.meaning));
+  }
+  if (!out.empty()) pivot.notes.push_back(join(out, "; ") + ".");
+}
+
 /// Names the values that only some cells have, if others have blank entries.
 void add_blanks(const TableLayout& layout, Pivot& pivot) {
   for (std::size_t v = 0; v < pivot.values.size(); ++v) {
@@ -147,12 +173,8 @@ void add_published_notes(Pivot& pivot) {
 
 std::string title_of(const TableLayout& layout) {
   const TableSpec& spec = layout.spec();
-  const Results& results = layout.results();
-  const std::string& value = spec.values.front();
-  const TableValue& unit = results.unit_of(value);
-  const std::string meaning = unit.name != "score" ? fmt::format("{} ({})", unit.meaning, unit.unit)
-                              : value == "score"   ? name_of(results.score_choice())
-                                                   : value;
+  const std::string meaning =
+      spec.values.size() > 1 ? units_of(layout) : meaning_of(layout.results(), spec.values.front());
   if (meaning.empty()) return spec.title;
   return spec.title + (spec.title.empty() ? "" : ": ") + meaning;
 }
@@ -166,6 +188,7 @@ std::string basis_of(const TableLayout& layout, const Pivot& pivot) {
 
 void add_notes(const TableLayout& layout, const std::vector<BaselineCells>& baselines,
                Pivot& pivot) {
+  add_meanings(layout, pivot);
   add_blanks(layout, pivot);
   add_lacking_baselines(layout, baselines, pivot);
   add_missing_parts(pivot);

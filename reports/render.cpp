@@ -56,11 +56,18 @@ OrderedJson remark_json(const ComparabilityRemark& remark) {
 }
 
 OrderedJson table_json(const Pivot& pivot) {
-  OrderedJson out = {{"title", pivot.title},
-                     {"value", std::string(pivot.values.front()->name)},
-                     {"unit", std::string(pivot.values.front()->unit)},
-                     {"rows", pivot.row_dimensions},
-                     {"columns", pivot.column_dimensions}};
+  OrderedJson out = {{"title", pivot.title}};
+  if (pivot.values.size() == 1) {
+    out["value"] = std::string(pivot.values.front()->name);
+    out["unit"] = std::string(pivot.values.front()->unit);
+  } else {
+    for (std::size_t i = 0; i < pivot.values.size(); ++i) {
+      out["values"].push_back(
+          {{"value", pivot.value_names[i]}, {"unit", std::string(pivot.values[i]->unit)}});
+    }
+  }
+  out["rows"] = pivot.row_dimensions;
+  out["columns"] = pivot.column_dimensions;
   if (!pivot.baselines.empty()) {
     out["difference_to"] = pivot.baselines.size() == 1 ? OrderedJson(pivot.baselines.front())
                                                        : OrderedJson(pivot.baselines);

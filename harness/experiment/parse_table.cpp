@@ -39,10 +39,15 @@ std::string labels_in(const std::vector<Cell>& methods) {
   return join(out, ", ");
 }
 
+/// `has_values`: the table has a list of values.
 std::vector<std::string> parse_dimensions(const JsonView& json, const Manifest& manifest,
-                                          ManifestUse use) {
+                                          ManifestUse use, bool has_values) {
   return one_or_more<std::string>(json, [&](const JsonView& item) {
     const std::string name = item.as_string();
+    if (name == kValueDimension) {
+      if (!has_values) item.fail("\"values\" in the table with it");
+      return name;
+    }
     if (name == kVariantDimension) return name;
     if (name.starts_with(kSettingPrefix)) {
       if (use == ManifestUse::kRun && !has_setting(manifest, name.substr(kSettingPrefix.size())))
@@ -76,6 +81,21 @@ void check_value(const JsonView& json, const Manifest& manifest) {
   const std::string near = nearest_name(name, metrics);
   json.fail(near.empty() ? "one of: " + join(values, ", ") + ", a metric, judge:RUBRIC"
                          : "\"" + near + "\"");
+}
+
+/// The quantities of a table: those of "values", or the one of "value".
+std::vector<std::string> parse_values(const JsonView& table, const Manifest& manifest,
+                                      ManifestUse use) {
+  const auto checked = [&](const JsonView& item) {
+    if (use == ManifestUse::kRun) check_value(item, manifest);
+    return item.as_string();
+  };
+  if (!table.has("values")) {
+    if (!table.has("value")) return TableSpec().values;
+    return {checked(table.at("value"))};
+  }
+  if (table.has("value")) table.at("value").fail("none beside \"values\"");
+  return one_or_more<std::string>(table.at("values"), checked);
 }
 
 /// A method as a manifest writes it, as text: its label, or its name and settings.
@@ -168,23 +188,28 @@ const std::vector<std::string_view>& table_dimensions() {
 }
 
 TableSpec parse_table(const JsonView& json, const Manifest& manifest, ManifestUse use) {
-  json.require_known_keys({"title", "value", "rows", "columns", "methods", "difference_to"});
+  json.require_known_keys(
+      {"title", "value", "values", "rows", "columns", "methods", "difference_to"});
   const std::vector<Cell> methods = methods_of(manifest);
   TableSpec out;
   out.title = json.get("title", std::string());
-  if (json.has("value")) {
-    out.values = {json.at("value").as_string()};
-    if (use == ManifestUse::kRun) check_value(json.at("value"), manifest);
-  }
-  out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), manifest, use)
+  out.values = parse_values(json, manifest, use);
+  const bool has_values = json.has("values");
+  out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), manifest, use, has_values)
                               : std::vector<std::string>{"method"};
-  out.columns = json.has("columns") ? parse_dimensions(json.at("columns"), manifest, use)
-                                    : std::vector<std::string>{"dataset", "position"};
+  out.columns = json.has("columns")
+                    ? parse_dimensions(json.at("columns"), manifest, use, has_values)
+                    : std::vector<std::string>{"dataset", "position"};
   for (const std::string& row : out.rows) {
     if (std::find(out.columns.begin(), out.columns.end(), row) != out.columns.end()) {
       json.fail("each dimension in rows or in columns, not in both");
     }
   }
+  const std::string value(kValueDimension);
+  const bool is_placed =
+      std::find(out.rows.begin(), out.rows.end(), value) != out.rows.end() ||
+      std::find(out.columns.begin(), out.columns.end(), value) != out.columns.end();
+  if (has_values && !is_placed) out.columns.push_back(value);
   if (json.has("methods")) out.methods = parse_methods(json.at("methods"), methods, use);
   // An empty text was always the same as none.
   const bool none = json.has("difference_to") && json.at("difference_to").is_string() &&

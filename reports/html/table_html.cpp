@@ -25,6 +25,16 @@ Shade shade(const Pivot::Entry& e) {
   return (mean > 0) == e.unit->lower_is_better ? Shade::kWorse : Shade::kBetter;
 }
 
+/// The word for better or worse values of a table: "more", if all of its quantities agree.
+const char* direction(const Pivot& p, bool better) {
+  const bool lower = p.values.front()->lower_is_better;
+  const bool alike = std::all_of(p.values.begin(), p.values.end(), [&](const TableValue* value) {
+    return value->lower_is_better == lower;
+  });
+  if (!alike) return better ? "better" : "worse";
+  return lower == better ? "less" : "more";
+}
+
 /// A line below the mean of an entry.
 std::string second_line(const std::string& text) {
   return "<span class=\"difference\">" + text + "</span>";
@@ -165,11 +175,10 @@ std::string table_notes_html(const Pivot& p) {
   std::string out;
   if (p.shows_shares()) out += note_html("Means are x100.");
   if (p.has_differences()) {
-    const char* worse = p.values.front()->lower_is_better ? "more" : "less";
-    const char* better = p.values.front()->lower_is_better ? "less" : "more";
     const std::string& baseline = p.baselines.front();
     out += note_html(fmt::format("Shaded, p at most {}: {} than {} (orange), {} than {} (blue).",
-                                 kShadedP, worse, baseline, better, baseline));
+                                 kShadedP, direction(p, /*better=*/false), baseline,
+                                 direction(p, /*better=*/true), baseline));
   }
   out += note_html(marks_note({&p}, "Bold", "Underlined"));
   out += note_html(p.basis);

@@ -108,7 +108,7 @@ TEST(Manifest, DocumentationListsEveryKey) {
       "label source metric postprocess limit turns length depth fields official_prompts only "
       "leave_out "
       "past_positions rows "
-      "columns difference_to task method smoke probes isolated fidelity";
+      "columns methods values same difference_to task method smoke probes isolated fidelity";
   for (const std::string& key : split(keys, " ")) {
     EXPECT_NE(docs.find("`" + key + "`"), std::string::npos) << key;
   }

@@ -99,6 +99,28 @@ TEST(Baselines, RefuseUnknownAndAmbiguousOnes) {
     EXPECT_NE(refusal(table).find(message), std::string::npos) << refusal(table);
 }
 
+TEST(TableValues, AreADimension) {
+  using List = std::vector<std::string>;
+  EXPECT_EQ(table_of("{}").values, List{"score"});
+  const TableSpec inner = table_of(R"({"values": ["score", "kv_bytes"], "columns": ["position"]})");
+  EXPECT_EQ(inner.values, (List{"score", "kv_bytes"}));
+  EXPECT_EQ(inner.columns, (List{"position", "value"}));
+  const TableSpec rows = table_of(
+      R"({"values": ["score", "kv_bytes"], "rows": ["dataset", "value"], "columns": ["method"]})");
+  EXPECT_EQ(rows.rows, (List{"dataset", "value"}));
+  EXPECT_EQ(rows.columns, List{"method"});
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"values": ["score"], "value": "score"})",
+       "/tables/0/value: found \"score\", expected none beside \"values\""},
+      {R"({"values": ["score", "scor"]})", "/tables/0/values/1: found \"scor\""},
+      {R"({"values": ["score", "score"]})", "expected each value once"},
+      {R"({"values": ["score", "kl"]})", "expected score, or \"fidelity\" in the manifest"},
+      {R"({"columns": ["value"]})", "/tables/0/columns/0: found \"value\", expected \"values\" in"},
+  };
+  for (const auto& [table, message] : cases)
+    EXPECT_NE(refusal(table).find(message), std::string::npos) << refusal(table);
+}
+
 // Values may be written in several ways, and the order of composed methods has no meaning.
 TEST(MethodPattern, ComparesSettingsByValue) {
   Cell cell;
