@@ -11,15 +11,15 @@ namespace turnbench {
 
 /// A table to print: means for `rows` x `columns`.
 struct TableSpec {
-  std::string title;
+  std::string title = {};
   /// Each one of table_values(), or a metric.  If there are several, kValueDimension is among the
   /// rows or columns.
   std::vector<std::string> values = {"score"};
-  std::vector<std::string> rows, columns;  ///< see table_dimensions()
+  std::vector<std::string> rows = {}, columns = {};  ///< see table_dimensions()
   /// The methods to show, as `MethodFilter` reads them; empty: all.
-  std::vector<std::string> methods;
+  std::vector<std::string> methods = {};
   /// The methods or probes to which the table also shows paired differences.
-  std::vector<BaselineRule> difference_to;
+  std::vector<BaselineRule> difference_to = {};
 };
 
 /// The dimensions for rows and columns of a table: model, dataset, task, position, method, ... Also

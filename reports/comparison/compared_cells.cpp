@@ -33,7 +33,7 @@ std::string find_compared_method(const std::vector<Cell>& cells, const std::stri
 
 std::vector<ComparedCells> compared_cells(const Results& results, const std::string& first,
                                           const std::string& second, const std::string& model) {
-  const BaselineCells seconds(results, second);
+  const BaselineCells seconds(results, {.method = second});
   std::vector<ComparedCells> out;
   for (const Cell& cell : results.cells()) {
     if (cell.method != first || (!model.empty() && cell.model != model)) continue;

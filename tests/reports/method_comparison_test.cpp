@@ -76,12 +76,13 @@ const ComparisonPart& part_of(const MethodComparison& comparison, const std::str
 void expect_entry(const ComparisonPart& part, const Pivot::Entry& entry) {
   EXPECT_NEAR(part.first.mean, entry.estimate.mean, 1e-9);
   EXPECT_NEAR(part.first.interval->low, entry.estimate.interval->low, 1e-9);
-  ASSERT_TRUE(part.difference && entry.difference);
-  const Estimate &own = part.difference->estimate, &table = entry.difference->estimate;
+  ASSERT_TRUE(part.difference && entry.has_difference());
+  const Difference& difference = *entry.differences.front();
+  const Estimate &own = part.difference->estimate, &table = difference.estimate;
   EXPECT_NEAR(own.mean, table.mean, 1e-9);
   EXPECT_NEAR(own.interval->low, table.interval->low, 1e-9);
   EXPECT_NEAR(own.interval->high, table.interval->high, 1e-9);
-  EXPECT_EQ(part.difference->against_zero.p, entry.difference->against_zero.p);
+  EXPECT_EQ(part.difference->against_zero.p, difference.against_zero.p);
   EXPECT_EQ(own.dialogues, table.dialogues);
 }
 
@@ -91,7 +92,8 @@ TEST(MethodComparison, HasTheDifferencesOfTheTables) {
   const Results results(scores.store(), "hand");
   const auto entry = [&](const std::vector<std::string>& rows,
                          const std::vector<std::string>& columns, std::size_t column) {
-    const Pivot pivot = make_pivot(results, {"", "score", rows, columns, kSecond});
+    const Pivot pivot =
+        make_pivot(results, {.rows = rows, .columns = columns, .difference_to = {{kSecond}}});
     return *pivot.entries[1][column];  // of snapkv
   };
   expect_entry(comparison.parts.front(), entry({"method"}, {}, 0));

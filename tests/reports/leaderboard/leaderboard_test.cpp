@@ -95,7 +95,7 @@ TEST(Leaderboard, MeansAndIntervalsAreThoseOfTheTables) {
     }
   }
   const Results results(hand.store(), "hand");
-  const Pivot pivot = make_pivot(results, {"", "score", {"method"}, {}, ""});
+  const Pivot pivot = make_pivot(results, {.rows = {"method"}});
   const Leaderboard board = only_board({&hand.store()});
   for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
     const Estimate &own = row_of(board, pivot.rows[r].front()).quality,
