@@ -73,16 +73,16 @@ OrderedJson short_method(const Method& method, int more) {
 }
 
 /// Methods that differ in the experiment also differ here.  For example, a quarter and 2,048 tokens
-/// would both become 144, so the second becomes 145.
-OrderedJson short_methods(const std::vector<const Method*>& methods,
+/// would both become 144, so the second becomes 145.  `source` names the run in messages.
+OrderedJson short_methods(const std::vector<const Method*>& methods, const std::string& source,
                           const std::filesystem::path& folder) {
   OrderedJson out = OrderedJson::array();
   std::set<std::string> seen;
   for (const Method* method : methods) {
     for (int more = 0;; ++more) {
       OrderedJson one = short_method(*method, more);
-      const Json json = parse_json(one.dump(), "smoke run");
-      const JsonView view(json, "smoke run");
+      const Json json = parse_json(one.dump(), source);
+      const JsonView view(json, source);
       if (!seen.insert(Method::parse(view, folder).canonical()).second) continue;
       out.push_back(std::move(one));
       break;
@@ -330,7 +330,8 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   const std::filesystem::path folder = manifest.path.parent_path();
   const auto label = [](const Method& m) { return m.label(); };
   const std::vector<const Method*> methods = sweep_ends(manifest.methods, label, needed);
-  json["methods"] = short_methods(methods, folder);
+  const std::string source = manifest.path.string() + ": smoke run";
+  json["methods"] = short_methods(methods, source, folder);
   std::set<std::string> kept;
   for (const Method* method : methods) kept.insert(method->label());
   for (std::size_t i = 0; i < manifest.tables.size(); ++i) {
@@ -351,8 +352,7 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
       kWarning, max_prompt, kMaxAnswer,
       changes.empty() ? "" : " Datasets are replaced: " + join(changes, ", ") + ".");
   const std::string text = json.dump(1);
-  Manifest out =
-      parse_manifest(text, manifest.path.string() + ": smoke run", ManifestUse::kRun, folder);
+  Manifest out = parse_manifest(text, source, ManifestUse::kRun, folder);
   out.path = manifest.path;
   return out;
 }
