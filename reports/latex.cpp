@@ -180,6 +180,7 @@ std::string floats(const Pivot& p, const EntryColumns& columns, const std::strin
     if (!warning.empty()) out += "\\textbf{" + breakable_latex(warning) + "} ";
     out += breakable_latex(p.title.empty() ? "Results" : p.title);
     out += i > 0 ? " (continued)}\n" : "}\n\\label{" + label + "}\n";
+    out += "\\medskip\n";
     out +=
         fmt::format("{}\n\\setlength{{\\tabcolsep}}{{{}pt}}\n", fit.size->command, fit.separation);
     out += join(pages[i], "\\par\\medskip\n");

@@ -128,6 +128,7 @@ std::vector<CellLine> cell_lines(const Results& results, const Comparison& compa
 
 std::string render_json(const Results& results, const Comparison& comparison) {
   OrderedJson out;
+  out["schema"] = kReportSchema;
   out["experiment"] = results.manifest().name;
   if (!results.manifest().smoke.empty()) out["smoke"] = results.manifest().smoke;
   out["cells"] = OrderedJson::array();

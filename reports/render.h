@@ -36,6 +36,9 @@ std::string render_markdown(const Results& results, const Comparison& comparison
 std::string render_csv(const Results& results, const RenderOptions& options = {});
 /// All cells, one per line; also as in RFC 4180.
 std::string render_csv_long(const Results& results, const RenderOptions& options = {});
+/// "schema" of the JSON, whose fields docs/reports.md lists.  It increases if a field changes its
+/// meaning or is removed, not if one is added.
+inline constexpr int kReportSchema = 1;
 std::string render_json(const Results& results, const Comparison& comparison = {});
 /// Tables for \input; they need the package booktabs.
 std::string render_latex(const Results& results, const Comparison& comparison = {},

@@ -343,6 +343,8 @@ struct Report {
 TEST(Report, Json) {
   const Report report;
   const Finished run = report.run({"--format", "json"});
+  EXPECT_TRUE(run.out.starts_with("{\n \"schema\": 1,\n \"experiment\": "))
+      << run.out.substr(0, 60);
   EXPECT_EQ(run.code, 0);
   EXPECT_EQ(run.err, "");
   EXPECT_EQ(report.run({"--json"}).out, run.out);

@@ -77,7 +77,7 @@ TEST_F(LatexTables, HaveRulesCaptionsAndLabels) {
   const std::string tex = latex();
   EXPECT_TRUE(tex.starts_with("% turnbench report\n% \\usepackage{booktabs}\n")) << tex;
   EXPECT_NE(tex.find("\\caption{50\\% \\& more\\_\\allowbreak{}scores \\#1}\n"
-                     "\\label{tab:hand_made-1}\n"),
+                     "\\label{tab:hand_made-1}\n\\medskip\n"),
             std::string::npos)
       << tex;
   for (const char* rule : {"\\toprule\n", "\\midrule\n", "\\bottomrule\n"})
