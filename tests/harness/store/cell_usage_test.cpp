@@ -115,7 +115,8 @@ TEST_F(CutAnswers, AppearInSummaryStatusAndEveryReport) {
   EXPECT_NE(cut.err.find("cut: " + text + "\n"), std::string::npos) << cut.err;
   EXPECT_EQ(run(cut_manifest(kLimit), "cut.db", {"--quiet"}).err, "");
   for (const char* format : {"md", "html", "tex"}) {
-    EXPECT_NE(report("cut.db", format).out.find(text), std::string::npos) << format;
+    const std::string out = replace_all(report("cut.db", format).out, "\\allowbreak{}", "");
+    EXPECT_NE(out.find(text), std::string::npos) << format;
   }
   EXPECT_EQ(split(report("cut.db", "html").out, "reached their length limit").size(), 4u)
       << "the note and two cards'";
