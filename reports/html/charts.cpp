@@ -8,6 +8,7 @@
 #include "reports/cost_plots.h"
 #include "reports/html/chart_html.h"
 #include "reports/html/heat_map.h"
+#include "reports/html/text_html.h"
 #include "reports/pivot.h"
 #include "reports/position_chart.h"
 #include "reports/table_plots.h"
@@ -24,13 +25,17 @@ bool has_dots(const DotChart& chart) {
 
 /// Some charts, and the others in a block that can be opened.
 std::string folded_html(const std::vector<std::string>& charts, std::size_t shown,
-                        const std::string& summary) {
-  std::string out;
-  for (std::size_t i = 0; i < charts.size(); ++i) {
-    if (i == shown) out += "<details><summary>" + summary + "</summary>\n";
-    out += charts[i];
+                        const std::string& summary, ViewBudget& budget) {
+  std::string out, folded;
+  for (std::size_t i = 0; i < charts.size(); ++i) (i < shown ? out : folded) += charts[i];
+  if (folded.empty()) return out;
+  if (folded.size() > budget.folded_charts) {
+    return out + note_html(fmt::format("{} more charts are left out, because the page would be too "
+                                       "large.",
+                                       charts.size() - shown));
   }
-  return charts.size() > shown ? out + "</details>\n" : out;
+  budget.folded_charts -= folded.size();
+  return out + "<details><summary>" + summary + "</summary>\n" + folded + "</details>\n";
 }
 
 /// Whether the dots of a table are readable, and not those of the chart by position.
@@ -44,15 +49,15 @@ bool suits_dots(const Pivot& pivot) {
 
 }  // namespace
 
-std::string position_charts_html(const Results& results) {
+std::string position_charts_html(const Results& results, ViewBudget& budget) {
   const std::vector<DotChart> charts = position_charts(results);
   if (std::none_of(charts.begin(), charts.end(), has_dots)) return "";
   std::vector<std::string> out;
   for (const DotChart& chart : charts) out.push_back(chart_html(chart));
-  return folded_html(out, 1, fmt::format("Each of {} datasets", charts.size() - 1));
+  return folded_html(out, 1, fmt::format("Each of {} datasets", charts.size() - 1), budget);
 }
 
-std::string table_charts_html(const Results& results, std::size_t table) {
+std::string table_charts_html(const Results& results, std::size_t table, ViewBudget& budget) {
   TableSpec spec = results.tables()[table];
   spec.difference_to.clear();
   const Pivot pivot = make_pivot(results, spec);
@@ -60,21 +65,21 @@ std::string table_charts_html(const Results& results, std::size_t table) {
   constexpr std::size_t kShown = 4;
   std::vector<std::string> plots = heat_maps_html(pivot);
   if (!plots.empty())
-    return folded_html(plots, kShown, fmt::format("{} more", plots.size() - kShown));
+    return folded_html(plots, kShown, fmt::format("{} more", plots.size() - kShown), budget);
   for (const Plot& plot : table_plots(pivot)) plots.push_back(plot_html(plot));
   if (!plots.empty())
-    return folded_html(plots, kShown, fmt::format("{} more", plots.size() - kShown));
+    return folded_html(plots, kShown, fmt::format("{} more", plots.size() - kShown), budget);
   const DotChart dots = dot_chart(pivot);
   return suits_dots(pivot) && has_dots(dots) ? chart_html(dots) : "";
 }
 
-std::string cost_charts_html(const Results& results) {
+std::string cost_charts_html(const Results& results, ViewBudget& budget) {
   std::vector<std::string> plots;
   for (const Plot& plot : cost_plots(results)) plots.push_back(plot_html(plot));
-  return folded_html(plots, 1, "Other costs");
+  return folded_html(plots, 1, "Other costs", budget);
 }
 
-std::string distribution_chart_html(const Results& results) {
+std::string distribution_chart_html(const Results& results, ViewBudget&) {
   const ScoreDistribution distribution = score_distribution(results);
   return distribution.rows.empty() ? "" : distribution_html(distribution);
 }

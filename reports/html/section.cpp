@@ -67,7 +67,9 @@ void SectionWriter::add_tables() {
                                             p.title.empty() ? "Results" : p.title);
     const std::size_t table = pivots.size() - 1;
     add(table_views_html(metrics_, table, p, heading, budget_) + "</section>\n");
-    const auto write = [&](const Results& r) { return table_charts_html(r, table); };
+    const auto write = [&](const Results& r, ViewBudget& budget) {
+      return table_charts_html(r, table, budget);
+    };
     const bool has_metrics = spec.values == std::vector<std::string>{"score"};
     const std::span shown(metrics_.data(), has_metrics ? metrics_.size() : 1);
     const std::string charts = chart_views_html(shown, write, budget_);

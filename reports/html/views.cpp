@@ -180,7 +180,7 @@ std::string chart_views_html(std::span<const MetricResults> metrics, const Chart
   std::string out;
   std::size_t left_out = 0;
   for (const MetricResults& metric : metrics) {
-    const std::string charts = write(metric.results);
+    const std::string charts = write(metric.results, budget);
     const bool is_first = &metric == &metrics.front();
     if (charts.empty() && is_first) return "";
     if (charts.empty()) continue;

@@ -30,6 +30,7 @@ MetricResults as_metric(Results results);
 struct ViewBudget {
   std::size_t differences = 1'000'000;  ///< to test, counted once for each of their dialogues
   std::size_t bytes = 3'000'000;
+  std::size_t folded_charts = 500'000;  ///< bytes of charts in blocks that can be opened
 };
 
 /// A table in all its views: one for each metric and each baseline.  The first is `shown`, the
@@ -40,7 +41,7 @@ std::string table_views_html(const std::vector<MetricResults>& metrics, std::siz
                              const Pivot& shown, const std::string& heading, ViewBudget& budget);
 
 /// Draws the charts of an experiment; empty if there is nothing to draw.
-using ChartWriter = std::function<std::string(const Results& results)>;
+using ChartWriter = std::function<std::string(const Results& results, ViewBudget& budget)>;
 
 /// Charts in all their views: one for each metric.  Empty if the first metric has none.
 std::string chart_views_html(std::span<const MetricResults> metrics, const ChartWriter& write,

@@ -171,8 +171,25 @@ class HandMadePlots : public testing::Test {
 // Costs of records without the counter are not drawn; `streamingllm` is worse than `snapkv`.
 TEST_F(HandMadePlots, CostsThatTheStoreHas) {
   EXPECT_TRUE(cost_plots(Results(hand_.store(), "hand")).empty()) << "only kept tokens are there";
-  const std::string html = distribution_chart_html(Results(hand_.store(), "hand"));
+  ViewBudget budget;
+  const std::string html = distribution_chart_html(Results(hand_.store(), "hand"), budget);
   EXPECT_NE(html.find("above 0, up to 50: 50.0%"), std::string::npos) << html;
+}
+
+// The charts of single datasets are in a block that can be opened, if there is room for them.
+TEST_F(HandMadePlots, FoldedChartsReduceTheBudget) {
+  const Results results(hand_.store(), "hand");
+  ViewBudget budget;
+  const std::string all = position_charts_html(results, budget);
+  EXPECT_NE(all.find("<summary>Each of 2 datasets</summary>"), std::string::npos);
+  const std::size_t bytes = ViewBudget().folded_charts - budget.folded_charts;
+  EXPECT_GT(bytes, 1000u);
+  budget.folded_charts = bytes - 1;
+  const std::string cut = position_charts_html(results, budget);
+  EXPECT_EQ(cut.find("<summary>"), std::string::npos);
+  EXPECT_NE(cut.find("2 more charts are left out, because the page would be too large."),
+            std::string::npos);
+  EXPECT_EQ(budget.folded_charts, bytes - 1);
 }
 
 TEST_F(HandMadePlots, DistributionOfTurns) {
