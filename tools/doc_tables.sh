@@ -193,8 +193,9 @@ for document in README.md docs/*.md experiments/*.md experiments/*/README.md; do
     esac
     report=$(report_of "$run") || { echo "$document: $run did not run" >&2; exit 1; }
     if [ "$kind" = figure ]; then
+      options=${parts#"${parts%% *}"}
       # shellcheck disable=SC2086
-      "$program" report "$store" --experiment "$(experiment_of "${run%% *}")" --format svg ${parts#* } > "$work/figure.svg"
+      "$program" report "$store" --experiment "$(experiment_of "${run%% *}")" --format svg $options > "$work/figure.svg"
       replace "${parts%% *}" "$work/figure.svg"
     else
       set -- "$report"
