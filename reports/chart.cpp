@@ -46,13 +46,20 @@ std::string mark(std::size_t series, double x, double y) {
   }
 }
 
-/// The names of the series with their marks, in one line from `x` on.
-std::string legend(const std::vector<std::string>& series, double x, double y) {
+/// The names of the series with their marks, in lines from `left` to `right`; `y`: of the first
+/// line, then of the last.
+std::string legend(const std::vector<std::string>& series, double left, double right, double& y) {
   std::string out;
+  double x = left;
   for (std::size_t s = 0; s < series.size(); ++s) {
+    const double width = 30 + 7.2 * text_width(series[s]);
+    if (x > left && x + width > right) {
+      x = left;
+      y += kTitleLine;
+    }
     out += mark(s, x, y) + fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\">{}</text>\n", x + 9, y + 4,
                                        escape_markup(series[s]));
-    x += 30 + 7.2 * text_width(series[s]);
+    x += width;
   }
   return out;
 }
@@ -90,8 +97,10 @@ std::string render_svg(const DotChart& chart) {
     for (std::string& line : wrapped(one_line(note), static_cast<int>(width / 6.6)))
       notes.push_back(std::move(line));
   }
-  const double below_title = kTitleLine * static_cast<double>(titles.size() - 1),
-               top = kTop + below_title,
+  const double first_name = 32 + kTitleLine * static_cast<double>(titles.size() - 1);
+  double last_name = first_name;
+  const std::string names = legend(chart.series, label_width, width, last_name);
+  const double top = kTop + last_name - 32,
                axis = top + row_height * static_cast<double>(chart.rows.size()),
                below_axis = axis + kBottom + (chart.axis.label.empty() ? 0 : kQuantity),
                height = below_axis + kNoteLine * static_cast<double>(notes.size());
@@ -109,7 +118,7 @@ std::string render_svg(const DotChart& chart) {
   }
   out += fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#fff\"/>\n", width, height);
   out += text_lines(titles, 14, kTitleLine, "font-size=\"14\" font-weight=\"600\"");
-  out += legend(chart.series, label_width, 32 + below_title);
+  out += names;
   for (const Axis::Tick& tick : chart.axis.ticks) {
     out += fmt::format(
         "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.0f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"

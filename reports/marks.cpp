@@ -65,6 +65,7 @@ class Ranking {
     });
     const Mark marks[] = {Mark::kBest, Mark::kSecond};
     for (std::size_t i = 0; i < std::size(marks) && i + 1 < rows.size(); ++i) {
+      if (i > 0 && mean(rows[i]) == mean(rows[i - 1])) break;  // it is as good as the best
       if (is_better(rows[i], rows[i + 1], column, lower_is_better))
         pivot_.entries[rows[i]][column]->mark = marks[i];
     }

@@ -251,7 +251,7 @@ std::map<std::string, CellSummary> cell_summaries(Database& db,
         missing.begin() + static_cast<std::ptrdiff_t>(begin),
         missing.begin() +
             static_cast<std::ptrdiff_t>(std::min(begin + kCellsAtOnce, missing.size())));
-    if (db.in_transaction()) {
+    if (can_store && db.in_transaction()) {
       compute_and_store(db, reader, some, out);
       continue;
     }

@@ -38,13 +38,15 @@ std::string folded_html(const std::vector<std::string>& charts, std::size_t show
   return out + "<details><summary>" + summary + "</summary>\n" + folded + "</details>\n";
 }
 
-/// Whether the dots of a table are readable, and not those of the chart by position.
-bool suits_dots(const Pivot& pivot) {
+/// Whether the dots of a table are readable, and not those of the chart by position, which has all
+/// methods.
+bool suits_dots(const Pivot& pivot, bool has_all_methods) {
   constexpr std::size_t kMostColumns = 6, kMostRows = 60;
   const bool is_by_position = pivot.column_dimensions == std::vector<std::string>{"position"} &&
                               pivot.row_dimensions == std::vector<std::string>{"method"};
   return pivot.columns.size() <= kMostColumns && pivot.rows.size() <= kMostRows &&
-         pivot.rows.size() > 1 && !(is_by_position && pivot.values.front()->name == "score");
+         pivot.rows.size() > 1 &&
+         !(has_all_methods && is_by_position && pivot.values.front()->name == "score");
 }
 
 }  // namespace
@@ -70,7 +72,7 @@ std::string table_charts_html(const Results& results, std::size_t table, ViewBud
   if (!plots.empty())
     return folded_html(plots, kShown, fmt::format("{} more", plots.size() - kShown), budget);
   const DotChart dots = dot_chart(pivot);
-  return suits_dots(pivot) && has_dots(dots) ? chart_html(dots) : "";
+  return suits_dots(pivot, spec.methods.empty()) && has_dots(dots) ? chart_html(dots) : "";
 }
 
 std::string cost_charts_html(const Results& results, ViewBudget& budget) {

@@ -79,6 +79,23 @@ TEST(Chart, LongLabelsAreNotClipped) {
   }
 }
 
+// Every name of the legend is within the image, on as many lines as needed.
+TEST(Chart, LegendsAreBrokenIntoLines) {
+  DotChart chart;
+  chart.rows = {{"full", {}}};
+  for (int i = 0; i < 9; ++i) {
+    chart.series.push_back(std::string(30, 'm') + std::to_string(i));
+    chart.rows[0].dots.push_back({50, 40, 60, true});
+  }
+  const std::string svg = render_svg(chart);
+  const double width = attribute(svg, "width");
+  for (const std::string& name : chart.series) {
+    const std::size_t text = svg.rfind("<text", svg.find(">" + name + "<"));
+    EXPECT_LE(attribute(svg, "x", text) + 7.0 * 31, width) << name;
+    EXPECT_LT(attribute(svg, "y", text), attribute(svg, "y1", svg.find("<line"))) << name;
+  }
+}
+
 TEST(Chart, TitlesAndNotesAreBrokenIntoLines) {
   DotChart chart;
   for (int i = 0; i < 40; ++i) chart.title += "title ";

@@ -53,6 +53,17 @@ TEST_F(SummarizedStore, RunsStoreThem) {
   }
 }
 
+// `status` computes missing summaries without storing them, so it needs no lock.
+TEST_F(SummarizedStore, AreComputedWhileAnotherProgramWrites) {
+  const std::string stored = status();
+  execute(db, "DELETE FROM cell_summary");
+  Database writer(db, Database::Mode::kReadWrite);
+  const Transaction transaction(writer);
+  const Finished run = run_program({"status", db, "--json"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.out, stored);
+}
+
 TEST_F(SummarizedStore, ChangesOfRecordsDeleteThem) {
   const std::string cell = "cell = (SELECT cell FROM experiment_cell WHERE ordinal = 1)";
   const std::vector<std::string> changes = {
