@@ -34,7 +34,8 @@ class TableWriter {
   std::vector<std::vector<std::string>> pages() const;
 
  private:
-  std::vector<std::string> row_lines(std::size_t row, Range columns) const;
+  /// `is_first`: the first row of a part, which has all of its labels.
+  std::vector<std::string> row_lines(std::size_t row, Range columns, bool is_first) const;
   std::string head(Range columns) const;
   std::string part(Range columns, Range rows) const;
 
@@ -42,11 +43,13 @@ class TableWriter {
   LatexFit fit_;
 };
 
-std::vector<std::string> TableWriter::row_lines(std::size_t row, Range columns) const {
+std::vector<std::string> TableWriter::row_lines(std::size_t row, Range columns,
+                                                bool is_first) const {
   std::vector<std::vector<std::string>> fields;  // [field][line]
-  for (const std::string& label : table_.labels[row]) {
+  for (std::size_t d = 0; d < table_.labels[row].size(); ++d) {
     std::vector<std::string>& lines = fields.emplace_back();
-    for (const std::string& line : label_lines(label, fit_))
+    if (table_.repeats[row][d] && !is_first) continue;
+    for (const std::string& line : label_lines(table_.labels[row][d], fit_))
       lines.push_back((lines.empty() ? "" : "\\quad ") + escape_latex(line));
   }
   for (std::size_t c = columns.from; c < columns.to; ++c) {
@@ -113,13 +116,14 @@ std::string TableWriter::part(Range columns, Range rows) const {
                                 std::string(columns.to - columns.from, 'r'));
   out += head(columns) + "\\midrule\n";
   bool spaced = false;
-  for (std::size_t r = rows.from; r < rows.to; ++r) spaced |= row_lines(r, columns).size() > 1;
+  for (std::size_t r = rows.from; r < rows.to; ++r)
+    spaced |= row_lines(r, columns, r == rows.from).size() > 1;
   for (std::size_t r = rows.from; r < rows.to; ++r) {
     if (r > rows.from && table_.begins_group[r])
       out += "\\midrule\n";
     else if (r > rows.from && spaced)
       out += "\\addlinespace\n";
-    out += join(row_lines(r, columns), "");
+    out += join(row_lines(r, columns, r == rows.from), "");
   }
   return out + "\\bottomrule\n\\end{tabular}\n";
 }

@@ -22,6 +22,7 @@ enum class EntryLines {
   kNarrow   ///< also intervals below their means
 };
 
+/// The lines of an entry; at least one, which may be empty.
 std::vector<LatexField> latex_entry(const std::optional<Pivot::Entry>& entry,
                                     const EntryColumns& columns, EntryLines lines);
 

@@ -84,7 +84,12 @@ LatexTable::LatexTable(const Pivot& pivot, const EntryColumns& columns, EntryLin
   for (const std::string& dimension : pivot.row_dimensions)
     label_heads.push_back(dimension_heading(dimension));
   for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
-    labels.push_back(pivot.merged_labels(r));
+    std::vector<std::string>& of_row = labels.emplace_back();
+    std::vector<bool>& as_above = repeats.emplace_back();
+    for (std::size_t d = 0; d < pivot.row_dimensions.size(); ++d) {
+      of_row.push_back(pivot.row_label(r, d));
+      as_above.push_back(pivot.row_span(r, d) == 0);
+    }
     begins_group.push_back(r > 0 && pivot.row_dimensions.size() > 1 &&
                            pivot.rows[r].front() != pivot.rows[r - 1].front());
     std::vector<std::vector<LatexField>>& row = entries.emplace_back();
@@ -128,8 +133,10 @@ std::vector<std::string> head_lines(const std::string& head, double width, const
 double row_height(const LatexTable& table, const LatexFit& fit, std::size_t row,
                   LatexFit::Range columns) {
   std::size_t lines = 1;
-  for (const std::string& label : table.labels[row])
-    lines = std::max(lines, label_lines(label, fit).size());
+  for (std::size_t d = 0; d < table.labels[row].size(); ++d) {
+    if (!table.repeats[row][d])
+      lines = std::max(lines, label_lines(table.labels[row][d], fit).size());
+  }
   for (std::size_t c = columns.from; c < columns.to; ++c)
     lines = std::max(lines, table.entries[row][c].size());
   return static_cast<double>(lines) * fit.size->line + (lines > 1 ? kRowSpace : 0);

@@ -15,7 +15,8 @@ struct LatexTable {
   LatexTable(const Pivot& pivot, const EntryColumns& columns, EntryLines lines);
 
   std::vector<std::string> label_heads;          ///< of the columns of labels
-  std::vector<std::vector<std::string>> labels;  ///< [row][dimension]; "": as in the row above
+  std::vector<std::vector<std::string>> labels;  ///< [row][dimension]
+  std::vector<std::vector<bool>> repeats;        ///< [row][dimension]: as in the row above
   std::vector<bool> begins_group;                ///< [row]: another value of the first dimension
   std::vector<std::vector<std::string>> heads;   ///< [column][level]
   /// [column][level]: whether the column has the same head as the one before it, at this and all

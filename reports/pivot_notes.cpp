@@ -71,8 +71,11 @@ std::string meaning_of(const Results& results, const std::string& value) {
 /// The names of a table's values with their units: "score (x100), kl (nats a token)".
 std::string units_of(const TableLayout& layout) {
   Values out;
-  for (const std::string& value : layout.spec().values)
-    out.push_back(fmt::format("{} ({})", value, layout.results().unit_of(value).unit));
+  const std::string chosen = name_of(layout.results().score_choice());
+  for (const std::string& value : layout.spec().values) {
+    const std::string by = value == "score" && !chosen.empty() ? " by " + chosen : "";
+    out.push_back(fmt::format("{}{} ({})", value, by, layout.results().unit_of(value).unit));
+  }
   return join(out, ", ");
 }
 

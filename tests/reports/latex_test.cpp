@@ -148,6 +148,46 @@ TEST_F(WideTables, AreDividedIntoPanels) {
   EXPECT_EQ(narrow.panels[0].to, 4u) << "between the datasets";
 }
 
+// A table with more rows than a page has several floats with one number; each part has all labels
+// in its first row.
+class LongTables : public testing::Test {
+ protected:
+  static constexpr int kMethods = 60;
+  static std::vector<std::string> methods() {
+    std::vector<std::string> out;
+    for (int i = 0; i < kMethods; ++i) out.push_back("method " + std::to_string(i));
+    return out;
+  }
+  LongTables()
+      : hand_(R"({"name": "hand", "title": "T", "models": ["tiny"],
+                  "datasets": ["tiny-fact", "tiny-hop"], "positions": ["begin", "end"],
+                  "methods": ["full"],
+                  "tables": [{"rows": ["dataset", "method"], "columns": ["position"]}]})",
+              "", methods()) {
+    for (const Cell& cell : hand_.store().cells("hand")) hand_.add(cell.key, "a", 1, 0);
+  }
+
+  HandMadeStore hand_;
+};
+
+TEST_F(LongTables, AreDividedIntoSeveralFloats) {
+  const Results results(hand_.store(), "hand");
+  const std::string tex = render_latex(results, {}, {true, false, false, false});
+  const std::size_t parts = split(tex, "\\begin{table}").size() - 1;
+  EXPECT_GT(parts, 2u);
+  EXPECT_EQ(split(tex, "(continued)}").size() - 1, parts - 1);
+  EXPECT_EQ(split(tex, "\\addtocounter{table}{-1}").size() - 1, parts - 1);
+  EXPECT_EQ(split(tex, "\\label{tab:hand-1}").size() - 1, 1u);
+  for (const std::string& part : split(tex, "\\midrule\n"))
+    EXPECT_FALSE(part.starts_with(" & ")) << part.substr(0, 80);
+  for (const std::string& method : methods())
+    EXPECT_EQ(split(tex, " & " + method + " & ").size() - 1, 2u) << method;
+  if (!test::has_pdflatex())
+    GTEST_SKIP() << "pdflatex is not installed (texlive-latex-recommended)";
+  for (const std::string& problem : test::latex_problems(tex, "twocolumn"))
+    ADD_FAILURE() << problem;
+}
+
 TEST_F(LatexTables, Compile) {
   if (!test::has_pdflatex())
     GTEST_SKIP() << "pdflatex is not installed (texlive-latex-recommended)";
