@@ -56,7 +56,8 @@ void add_compare_command(CLI::App& app, const CommonOptions& common) {
   command
       ->add_option("--examples", o->request.examples,
                    "dialogues to show in each direction, those with the largest differences")
-      ->transform(whole_number(0, 1'000'000));
+      ->transform(whole_number(0, 1'000'000))
+      ->capture_default_str();
   const CLI::Option* format =
       command->add_option("--format", o->format, "md, json")->check(one_of({"md", "json"}));
   command->add_option("-o,--output", o->output,

@@ -46,7 +46,7 @@ RunDisplay::~RunDisplay() {
   {
     const std::lock_guard lock(mutex_);
     ended_ = true;
-    table_.clear();
+    drop_after_message();
   }
   end_.notify_all();
   if (thread_.joinable()) thread_.join();
@@ -92,12 +92,16 @@ void RunDisplay::show(const Progress& progress) {
   draw();
 }
 
+/// After a signal, a message is below what was drawn, which then stays.
+void RunDisplay::drop_after_message() {
+  if (!settings_.is_stopping() || was_stopping_) return;
+  was_stopping_ = true;
+  table_.clear();
+  drawn_ = 0;
+}
+
 void RunDisplay::draw() {
-  if (settings_.is_stopping() && !was_stopping_) {  // a message was printed below the table
-    was_stopping_ = true;
-    table_.clear();
-    drawn_ = 0;
-  }
+  drop_after_message();
   const std::size_t columns = terminal_size().columns;
   std::string out = drawn_ > 1 ? fmt::format("\033[{}A", drawn_ - 1) : "";
   out += "\r\033[J" + terminal_line(progress_text(progress_), columns);

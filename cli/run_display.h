@@ -30,7 +30,8 @@ class RunDisplay {
 
  private:
   void refresh();
-  void draw();  ///< under the lock
+  void draw();                ///< under the lock
+  void drop_after_message();  ///< under the lock
 
   const Settings settings_;
   const bool visible_;

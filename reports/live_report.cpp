@@ -25,16 +25,16 @@ std::string LiveReport::made(
     const std::function<std::string(const Store&, const std::string&)>& make) {
   const std::lock_guard lock(mutex_);
   std::string version = version_.now();
-  Made& known = made_[name];
   const auto start = std::chrono::steady_clock::now();
-  const bool is_recent = !known.version.empty() && start < known.next;
-  if (known.version == version || is_recent) return known.text;
+  const auto known = made_.find(name);
+  if (known != made_.end() && (known->second.version == version || start < known->second.next))
+    return known->second.text;
   std::string text = make(Store::open_snapshot(path_), version);
   const auto end = std::chrono::steady_clock::now();
   const auto wait = std::max<std::chrono::steady_clock::duration>(kLeastInterval,
                                                                   kIntervalPerTime * (end - start));
-  known = {std::move(text), std::move(version), end + wait};
-  return known.text;
+  made_[name] = {text, std::move(version), end + wait};
+  return text;
 }
 
 std::string LiveReport::page() {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/text.h"
+#include "reports/common_turns.h"
 
 namespace turnbench {
 namespace {
@@ -29,12 +30,21 @@ std::string unranked_methods(const BoardGrid& grid, const SharedTerms& terms) {
   for (std::size_t m = 0; m < grid.methods.size(); ++m) {
     if (has(terms.methods, m)) continue;
     std::vector<const BoardCondition*> lacking;
-    for (const std::size_t c : terms.conditions) {
-      if (grid.cells[m][c] == nullptr) lacking.push_back(&grid.conditions[c]);
+    std::size_t turns = 0;  // of those that the ranked methods share
+    for (std::size_t i = 0; i < terms.conditions.size(); ++i) {
+      const std::size_t c = terms.conditions[i];
+      if (grid.cells[m][c] == nullptr) {
+        lacking.push_back(&grid.conditions[c]);
+        continue;
+      }
+      Stratum own = grid.cells[m][c]->scores, ranked = terms.scores.front()[i];
+      keep_common_turns({&own, &ranked});
+      turns += own.turns.size();
     }
     const std::string reason = lacking.size() == terms.conditions.size() ? " (no results)"
-                               : lacking.empty()                         ? ""
-                                                 : fmt::format(" (none in {})", describe(lacking));
+                               : lacking.empty()
+                                   ? fmt::format(" ({} of {} turns)", turns, terms.turns)
+                                   : fmt::format(" (none in {})", describe(lacking));
     out.push_back(grid.methods[m].label + reason);
   }
   return out.empty() ? "" : "Methods that are not ranked: " + first_names(out) + ".";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 namespace turnbench {
@@ -42,7 +43,8 @@ CompleteBlock largest_complete_block(const std::vector<Conditions>& conditions_o
         block.methods.push_back(method);
     }
     const auto size = [](const CompleteBlock& b) {
-      return std::pair(b.methods.size() * b.conditions.size(), b.methods.size());
+      return std::tuple(b.methods.size() > 1, b.methods.size() * b.conditions.size(),
+                        b.methods.size());
     };
     if (size(block) > size(best)) best = std::move(block);
   }

@@ -98,10 +98,14 @@ void BoardMaker::add_comparability() {
 }
 
 std::optional<Leaderboard> BoardMaker::make(const std::string& model, const std::string& metric) {
-  if (terms_.methods.empty() || terms_.conditions.empty()) return std::nullopt;
+  if (terms_.methods.empty()) return std::nullopt;
   out_.model = model;
   out_.metric = metric;
   out_.unit = all_.unit;
+  if (terms_.conditions.empty()) {
+    out_.notes.emplace_back("No method is ranked: no turn has scores of two methods.");
+    return std::move(out_);
+  }
   add_rows();
   add_position_differences(out_.rows, grid_, terms_);
   add_datasets();

@@ -31,8 +31,11 @@ std::vector<std::string> board_remarks(const Leaderboard& board) {
   std::vector<std::string> sizes, datasets, costs;
   std::map<std::string, std::vector<std::string>> names;  // by size
   for (const Leaderboard::Dataset& d : board.datasets) {
-    const std::string size =
-        fmt::format("{}; {} dialogues, {} turns", join(d.positions, ", "), d.dialogues, d.turns);
+    const auto count = [](std::size_t n, const char* what) {
+      return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+    };
+    const std::string size = fmt::format("{}; {}, {}", join(d.positions, ", "),
+                                         count(d.dialogues, "dialogue"), count(d.turns, "turn"));
     if (names[size].empty()) sizes.push_back(size);
     names[size].push_back(d.name);
   }
@@ -108,9 +111,12 @@ std::string leaderboard_markdown(const std::vector<Leaderboard>& boards) {
   bool all_shares = true;
   for (const Leaderboard& board : boards) {
     all_shares &= board.unit->is_share();
-    out += "**" + escape_markdown(board.model) + "**\n\n" + board_table(board);
-    for (const std::string& remark : board_remarks(board))
-      out += "\n" + markdown_paragraph(remark) + "\n";
+    out += "**" + escape_markdown(board.model) + "**\n";
+    if (!board.rows.empty()) {
+      out += "\n" + board_table(board);
+      for (const std::string& remark : board_remarks(board))
+        out += "\n" + markdown_paragraph(remark) + "\n";
+    }
     for (const std::string& note : board.notes) out += "\n" + markdown_paragraph(note) + "\n";
     if (!board.comparability.empty()) out += "\n" + std::string(kNotAlike) + "\n\n";
     for (const ComparabilityRemark& remark : board.comparability)

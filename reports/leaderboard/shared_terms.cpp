@@ -34,6 +34,40 @@ std::size_t all_turns(const std::vector<const BoardCell*>& cells) {
   return out.size();
 }
 
+/// The number of turns that a method has under some conditions.
+std::size_t turns_of_method(const BoardGrid& grid, std::size_t method,
+                            const std::vector<std::size_t>& conditions) {
+  std::size_t out = 0;
+  for (const std::size_t c : conditions) out += grid.cells[method][c]->scores.turns.size();
+  return out;
+}
+
+/// Leaves out the methods with the fewest turns, as many as give the most scores on shared turns.
+void leave_out_partial_methods(const BoardGrid& grid, CompleteBlock& block) {
+  std::vector<std::size_t> order = block.methods;  // those with the most turns first
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return turns_of_method(grid, a, block.conditions) > turns_of_method(grid, b, block.conditions);
+  });
+  std::map<std::size_t, Stratum> shared;  // by condition: by the first methods of the order
+  std::size_t best = order.size(), most_scores = 0;
+  for (std::size_t count = 1; count <= order.size(); ++count) {
+    std::size_t turns = 0;
+    for (const std::size_t c : block.conditions) {
+      Stratum own = grid.cells[order[count - 1]][c]->scores;
+      const auto [all, is_first] = shared.try_emplace(c, own);
+      if (!is_first) keep_common_turns({&all->second, &own});
+      turns += all->second.turns.size();
+    }
+    if (count >= 2 && count * turns >= most_scores) {
+      most_scores = count * turns;
+      best = count;
+    }
+  }
+  order.resize(best);
+  std::sort(order.begin(), order.end());
+  block.methods = std::move(order);
+}
+
 }  // namespace
 
 bool BoardCondition::is_other_position_of(const BoardCondition& other) const {
@@ -69,7 +103,8 @@ SharedTerms shared_terms(const BoardGrid& grid) {
       if (grid.cells[m][c] != nullptr) conditions_of[m].insert(c);
     }
   }
-  const CompleteBlock block = largest_complete_block(conditions_of);
+  CompleteBlock block = largest_complete_block(conditions_of);
+  leave_out_partial_methods(grid, block);
   SharedTerms out;
   out.methods = block.methods;
   out.scores.resize(block.methods.size());

@@ -30,7 +30,8 @@ struct BoardGrid {
 BoardGrid board_grid(const std::vector<const BoardCell*>& cells);
 
 /// The largest part of a grid in which every method has every condition, with the scores of the
-/// turns that all of its methods have.
+/// turns that all of its methods have.  Methods with few turns are left out if there would be more
+/// scores without them, but not the last two.
 struct SharedTerms {
   std::vector<std::size_t> methods, conditions;  ///< indices in the grid
   std::vector<std::vector<Stratum>> scores;  ///< [method][condition]: of `methods`, `conditions`

@@ -124,6 +124,31 @@ TEST(Leaderboard, RanksOnEqualTermsOnly) {
       "Partial: tiny-fact 3 of 4, tiny-hop 3 of 4 dialogues with a result.");
 }
 
+TEST(Leaderboard, LeavesOutAMethodWithFewTurns) {
+  HandMadeStore hand;
+  add_everywhere(hand, "full", 1, 1, 500);
+  add_everywhere(hand, "snapkv:budget=64", .5, .5, 64);
+  add_everywhere(hand, "streamingllm", 1, 1, 64, {"b"});
+  const Leaderboard board = only_board({&hand.store()});
+  ASSERT_EQ(board.rows.size(), 2u) << "2 x 32 scores instead of 3 x 8";
+  EXPECT_EQ(board.rows.front().quality.turns, 32);
+  EXPECT_EQ(all_notes(board), "Methods that are not ranked: streamingllm (8 of 32 turns).");
+  // Of two methods, both are ranked.
+  HandMadeStore two;
+  add_everywhere(two, "full", 1, 1, 500);
+  add_everywhere(two, "streamingllm", 1, 1, 64, {"b"});
+  EXPECT_EQ(only_board({&two.store()}).rows.front().quality.turns, 8);
+  // Methods without a common turn.
+  HandMadeStore none;
+  add_everywhere(none, "full", 1, 1, 500, {"a"});
+  add_everywhere(none, "streamingllm", 1, 1, 64, {"b"});
+  const Leaderboard empty = only_board({&none.store()});
+  EXPECT_TRUE(empty.rows.empty());
+  EXPECT_EQ(all_notes(empty), "No method is ranked: no turn has scores of two methods.");
+  EXPECT_NE(leaderboard_markdown({empty}).find("**tiny**\n\nNo method is ranked"),
+            std::string::npos);
+}
+
 TEST(Leaderboard, MarksTheParetoFrontOfTokensRead) {
   HandMadeStore hand;
   const auto add = [&](const std::string& method, double score, double read) {

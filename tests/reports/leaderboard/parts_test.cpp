@@ -40,6 +40,13 @@ TEST(CompleteBlock, PrefersMoreMethodsAmongEqualNumbersOfPairs) {
   EXPECT_TRUE(largest_complete_block({{}, {}}).methods.empty());
 }
 
+TEST(CompleteBlock, HasSeveralMethodsIfTwoShareACondition) {
+  const CompleteBlock block = largest_complete_block({{0, 1, 2, 3}, {0}});
+  EXPECT_EQ(block.methods, (Indices{0, 1}));
+  EXPECT_EQ(block.conditions, Indices{0});
+  EXPECT_EQ(largest_complete_block({{0, 1}, {2}}).methods, Indices{0});
+}
+
 /// The most pairs of any block, by trying all sets of conditions.
 std::size_t most_pairs(const std::vector<std::set<std::size_t>>& of, std::size_t conditions) {
   std::size_t out = 0;
@@ -51,7 +58,7 @@ std::size_t most_pairs(const std::vector<std::set<std::size_t>>& of, std::size_t
       for (std::size_t c = 0; c < conditions; ++c) all &= (chosen >> c & 1) == 0 || own.contains(c);
       methods += all;
     }
-    out = std::max(out, size * methods);
+    if (methods > 1) out = std::max(out, size * methods);
   }
   return out;
 }
