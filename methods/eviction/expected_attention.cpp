@@ -119,8 +119,10 @@ MethodInfo expected_attention() {
           "eviction",
       .parameters =
           {{"budget", Kind::kBudget, "1024", "tokens or share", "prompt tokens kept per set"},
-           {"window", Kind::kInteger, "0", "tokens", "last tokens of the prompt, always kept", 0,
-            4096},
+           {"window", Kind::kInteger, "0", "tokens",
+            "last tokens of the prompt, always kept; 0 as in kvpress, whose prompts end before the "
+            "question: a question at the end can be evicted",
+            0, 4096},
            {"sinks", Kind::kInteger, "4", "tokens",
             "first tokens, always kept; the rows of these positions are not in the moments", 0,
             4096},
