@@ -89,7 +89,8 @@ std::vector<std::string> live_table(const Store& store, const std::string& exper
     if (found != means.end())
       entries[{label, by_position ? cell.position : cell.dataset}].add(100 * found->second.value());
   }
-  std::size_t label_width = kLeastLabelWidth;
+  constexpr const char* kTitle = "means so far, x100";
+  std::size_t label_width = width_of(kTitle);
   for (const std::string& label : methods.labels())
     label_width = std::max(label_width, width_of(one_line(label)));
   if (columns < kLeastLabelWidth + kEntryWidth || rows < 2) return {};
@@ -97,7 +98,7 @@ std::vector<std::string> live_table(const Store& store, const std::string& exper
   const std::size_t shown_heads = std::min(heads.size(), (columns - label_width) / kEntryWidth);
   const bool all_fit = methods.labels().size() + 1 <= rows;
   const std::size_t shown_methods = all_fit ? methods.labels().size() : rows - 2;
-  std::vector<std::string> out = {padded("means so far, x100", label_width, false)};
+  std::vector<std::string> out = {padded(kTitle, label_width, false)};
   for (std::size_t h = 0; h < shown_heads; ++h)
     out.front() += padded(" " + heads[h], kEntryWidth, true);
   for (std::size_t m = 0; m < shown_methods; ++m) {
