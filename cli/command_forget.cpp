@@ -75,9 +75,9 @@ void require_any(const Store& store, const ForgetOptions& o, const Forgetting& w
   for (const Store::CellUse& use : store.cell_uses()) {
     if (store.row_counts(use.cell.key).records > 0) known.insert(use.cell.method);
   }
-  throw input_error("{}: found no results of \"{}\", expected {}", o.db, printable(o.method),
-                    known.empty() ? std::string("a store that has some")
-                                  : nearest_or_all(o.method, {known.begin(), known.end()}));
+  throw input_error(
+      "{}: found no results of \"{}\", expected {}", o.db, printable(o.method),
+      known.empty() ? std::string("a store that has some") : nearest_methods(o.method, known));
 }
 
 OrderedJson to_json(const Forgetting& what, bool dry_run) {

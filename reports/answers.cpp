@@ -44,11 +44,13 @@ std::vector<Cell> wanted_cells(const Store& store, const AnswersRequest& request
     return std::vector<std::string_view>(out.begin(), out.end());
   };
   std::vector<MethodFilter> filters;
+  std::set<std::string> labels;
+  for (const Cell& cell : cells) labels.insert(cell.method);
   for (const std::string& spec : request.methods) {
     const MethodFilter& filter = filters.emplace_back(spec);
     if (std::none_of(cells.begin(), cells.end(), [&](const Cell& c) { return filter.matches(c); }))
       throw input_error("--method: found \"{}\", expected {}", printable(spec),
-                        nearest_or_all(spec, names(&Cell::method)));
+                        nearest_methods(spec, labels));
   }
   const auto require = [&](const char* option, const std::string& wanted,
                            const std::string Cell::*name) {

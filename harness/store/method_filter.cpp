@@ -1,6 +1,8 @@
 #include "harness/store/method_filter.h"
 
 #include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
 #include "harness/store/cell.h"
 #include "methods/method.h"
 #include "probes/probe.h"
@@ -56,6 +58,17 @@ bool MethodFilter::matches(const Cell& cell) const {
   }
   const std::string probe = probe_of(cell);
   return (!probe_.empty() && probe == probe_) || probe.substr(0, probe.find(':')) == spec_;
+}
+
+std::string nearest_methods(const std::string& spec, const std::set<std::string>& labels) {
+  const std::string name = spec.substr(0, spec.find(':'));
+  std::vector<std::string_view> all, same;
+  for (const std::string& label : labels) {
+    all.emplace_back(label);
+    if (label == name || label.starts_with(name + ":")) same.emplace_back(label);
+  }
+  if (same.empty()) return nearest_or_all(spec, all);
+  return same.size() == 1 ? "\"" + std::string(same.front()) + "\"" : "one of: " + join(same, ", ");
 }
 
 }  // namespace turnbench

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/json.h"
 #include "common/text.h"
 #include "harness/store/method_filter.h"
 #include "reports/baseline_cells.h"
@@ -25,7 +24,7 @@ std::string find_compared_method(const std::vector<Cell>& cells, const std::stri
   if (found.size() == 1) return *found.begin();
   if (found.empty()) {
     throw input_error("{}: found \"{}\", expected {}", place, printable(spec),
-                      nearest_or_all(spec, {known.begin(), known.end()}));
+                      nearest_methods(spec, known));
   }
   throw input_error("{}: found \"{}\", which {} methods match, expected one of: {}", place,
                     printable(spec), found.size(), printable(join(found, ", ")));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "common/error.h"
@@ -152,15 +153,24 @@ std::vector<std::string> comparison_notes(const Results& results, const MethodCo
   if (!results.manifest().smoke.empty()) out.push_back(results.manifest().smoke);
   std::vector<Cell> cells;
   std::vector<StaleCell> stale;
+  std::map<std::string, int> failed;  // turns, by method
   for (const Cell& cell : results.cells()) {
     const bool wanted = request.model.empty() || cell.model == request.model;
     if (!wanted || (cell.method != of.first && cell.method != of.second)) continue;
     cells.push_back(cell);
+    failed[cell.method] += results.stratum(cell.key, -1).failed;
     if (const StaleCell* found = results.stale(cell.key)) stale.push_back(*found);
   }
   if (cells.size() > 2 * pairs) {
     out.push_back(fmt::format("{} cells are left out: the other method has no result there.",
                               cells.size() - 2 * pairs));
+  }
+  std::erase_if(failed, [](const auto& of_method) { return of_method.second == 0; });
+  if (!failed.empty()) {
+    std::vector<std::string> counts;
+    for (const auto& [method, turns] : failed)
+      counts.push_back(fmt::format("{} {}", method, turns));
+    out.push_back("Failed turns, which are not compared: " + join(counts, ", ") + ".");
   }
   if (std::string progress = progress_note(results, cells); !progress.empty())
     out.push_back(std::move(progress));

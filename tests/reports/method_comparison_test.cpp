@@ -2,6 +2,7 @@
 // its own.
 
 #include "reports/comparison/method_comparison.h"
+#include "harness/store/method_filter.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include <random>
 
 #include "common/text.h"
+#include "harness/store/method_filter.h"
 #include "reports/render.h"
 #include "tests/message_of.h"
 #include "tests/reports/all_flips.h"
@@ -226,6 +228,30 @@ TEST(MethodComparison, TextAndJsonHaveTheNumbers) {
   EXPECT_NE(text.find("| position end | "), std::string::npos) << text;
   EXPECT_NE(text.find("Equal answers: 24 of 32 turns (75.0%)."), std::string::npos) << text;
   EXPECT_NE(text.find("## snapkv:budget=64 better than full"), std::string::npos) << text;
+}
+
+TEST(MethodComparison, CountsFailedTurns) {
+  HandMadeStore hand;
+  for (const Cell& cell : hand.store().cells("hand")) {
+    for (const char* id : {"a", "b", "c"}) hand.add(cell.key, id, 1, .5);
+    if (cell.method == "full" && cell.position == "end") hand.add_failure(cell.key, "d");
+  }
+  const MethodComparison comparison =
+      compare_methods(hand.store(), {.experiment = "hand", .first = "snapkv", .second = "full"});
+  EXPECT_NE(std::find(comparison.notes.begin(), comparison.notes.end(),
+                      "Failed turns, which are not compared: full 4."),
+            comparison.notes.end());
+}
+
+// Tables shorten labels: the message names those of the same method.
+TEST(MethodComparison, NamesTheLabelsOfAMethod) {
+  EXPECT_EQ(
+      nearest_methods("adakv:budget=512", {"adakv:budget=512,scorer=h2o", "snapkv:budget=512"}),
+      "\"adakv:budget=512,scorer=h2o\"");
+  EXPECT_EQ(nearest_methods("snapkv", {"snapkv:budget=1", "snapkv:budget=2", "full"}),
+            "one of: snapkv:budget=1, snapkv:budget=2");
+  EXPECT_EQ(nearest_methods("snapvk:budget=512", {"snapkv:budget=512", "full"}),
+            "\"snapkv:budget=512\"");
 }
 
 }  // namespace
