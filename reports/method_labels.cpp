@@ -138,8 +138,15 @@ MethodLabels::MethodLabels(const std::vector<Cell>& methods, const std::set<std:
       }
     }
   }
-  for (std::string& text : texts) text += " of " + join(names[text], ", ");
-  left_out_ = join(texts, "; ");
+  std::vector<std::string> owners;  // in the order of their first settings
+  std::map<std::string, std::vector<std::string>> settings;
+  for (const std::string& text : texts) {
+    const std::string owner = join(names[text], ", ");
+    if (!settings.contains(owner)) owners.push_back(owner);
+    settings[owner].push_back(text);
+  }
+  for (std::string& owner : owners) owner = join(settings[owner], ", ") + " of " + owner;
+  left_out_ = join(owners, "; ");
 }
 
 const std::string& MethodLabels::of(const std::string& label) const {

@@ -55,6 +55,8 @@ TEST(MethodLabels, NameWhatTheyLeaveOut) {
       MethodLabels(cells({"snapkv:budget=64,window=8", "h2o:budget=64", "oracle:sinks=4"}), {})
           .left_out(),
       "budget=64 of snapkv, h2o; window=8 of snapkv; sinks=4 of oracle");
+  EXPECT_EQ(MethodLabels(cells({"snapkv:budget=64,window=8"}), {}).left_out(),
+            "budget=64, window=8 of snapkv");
   EXPECT_EQ(MethodLabels(cells({"full", "snapkv"}), {}).left_out(), "");
 }
 
