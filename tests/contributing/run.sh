@@ -15,4 +15,4 @@ expect "^block-mean .*mean keys"
 "$program" describe method adakv > output
 expect ' scorer .*key-norm|snapkv'
 "$program" run experiments/evenly.json --db evenly.db --quiet > output
-expect '^| evenly:budget=64 | .* | 64 |'
+expect '^| evenly | .* | 64 |'
