@@ -18,7 +18,7 @@ constexpr int kThreads = 4;
 
 void set_reply(httplib::Response& out, const HttpReply& reply) {
   out.status = reply.status;
-  out.set_content(reply.body, reply.type.c_str());
+  out.set_content(reply.body, reply.type);
 }
 
 }  // namespace
