@@ -250,10 +250,19 @@ OrderedJson table(Draw& draw, const OrderedJson& methods, bool is_alone, bool ha
   for (const std::string& key : drawn_keys("tables")) {
     if (draw.below(3) == 0) continue;
     if (key == "title") out[key] = value(draw, {"A title", "", "<b>&|"});
-    if (key == "value") out[key] = value(draw, draw.rarely(3) ? metric_names() : values);
+    if (key == "value" && !draw.rarely(4))
+      out[key] = value(draw, draw.rarely(3) ? metric_names() : values);
+    if (key == "values" && (!out.contains("value") || draw.wrong(8)))
+      out[key] = one_or_more(draw, values, metric_names());
+    if (key == "methods") out[key] = one_or_more(draw, labels, {"snapkv", "none", 1});
     if (key == "rows") out[key] = one_or_more(draw, draw.wrong(8) ? columns : rows, bad);
     if (key == "columns") out[key] = one_or_more(draw, columns, bad);
-    if (key == "difference_to") out[key] = value(draw, labels);
+    if (key == "difference_to") {
+      const OrderedJson rule = {{"method", value(draw, labels, {"snapkv", "quest:budget=1"})},
+                                {"same", one_or_more(draw, {"budget"}, {"window", "eta", ""})}};
+      out[key] = draw.below(3) == 0 ? rule : value(draw, labels);
+      if (draw.rarely(3)) out[key] = OrderedJson::array({out[key], value(draw, labels)});
+    }
   }
   return out;
 }
@@ -273,8 +282,8 @@ const std::vector<std::string>& drawn_keys(std::string_view where) {
   static const std::vector<std::string> datasets = {
       "name",  "label",  "task",  "source", "metric",           "postprocess", "limit",    "seed",
       "turns", "length", "depth", "fields", "official_prompts", "only",        "leave_out"};
-  static const std::vector<std::string> tables = {"title", "value", "rows", "columns",
-                                                  "difference_to"};
+  static const std::vector<std::string> tables = {"title",   "value",   "values",       "rows",
+                                                  "columns", "methods", "difference_to"};
   return where.empty()         ? manifest
          : where == "models"   ? models
          : where == "datasets" ? datasets
