@@ -123,6 +123,9 @@ class HtmlBrowser : public testing::Test {
       };
       window.table = "section.result:has(#x-hand-table-1)";
       window.each = "section.result:has(#x-hand-table-2)";
+      window.laidOut = document.createElement("style");  // only what is laid out has an innerText
+      laidOut.textContent = ".experiment { content-visibility: visible !important; }";
+      document.head.append(laidOut);
       null)js");
   }
   static Json js(const std::string& expression) { return browser_->evaluate(expression); }
@@ -292,6 +295,19 @@ TEST_F(HtmlBrowser, ShowsValuesOfCharts) {
   EXPECT_EQ(js("$('#tip').hidden"), Json(false));
   browser_->press("Escape");
   EXPECT_EQ(js("$('#tip').hidden"), Json(true));
+}
+
+// Only experiments near the window are laid out; links and print show the others.
+TEST_F(HtmlBrowser, LaysOutWhatIsShown) {
+  const auto visibility = [] { return js("getComputedStyle($('#x-lines')).contentVisibility"); };
+  js("laidOut.remove()");
+  EXPECT_EQ(visibility(), "auto");
+  js("location.hash = '#x-lines'");
+  EXPECT_EQ(js("Math.abs($('#x-lines').getBoundingClientRect().top) < innerHeight"), Json(true));
+  EXPECT_EQ(js("$('#x-lines .area').getBoundingClientRect().height > 200"), Json(true));
+  browser_->show_as_printed(true);
+  EXPECT_EQ(visibility(), "visible");
+  browser_->show_as_printed(false);
 }
 
 // The table of "lines" varies a budget: its plot has a line for each position.
