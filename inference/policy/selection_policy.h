@@ -22,9 +22,8 @@ struct SelectionTraits {
   bool needs_every_pass = false;
   bool needs_equal_sets = false;     ///< all sets of a layer must have equally many tokens
   bool needs_whole_answers = false;  ///< nothing may be evicted while an answer is decoded
-  /// Designed for dialogues whose cache persists over turns (true) or is prefilled again in each
-  /// turn (false); nullopt: both.
-  std::optional<bool> keeps_cache = {};
+  /// Designed for caches that persist over turns (true), or for a prefill per turn (false).
+  std::optional<bool> keeps_cache = {};  ///< nullopt: both
   /// Prefill and decode steps read only the pinned tokens.  Offloaded tokens are transferred when
   /// the set of pinned tokens changes: for all layers at once, or layer by layer
   /// (`loads_by_layer`).
