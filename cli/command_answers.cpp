@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/input_output.h"
+#include "cli/report_output.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/answers.h"
@@ -53,15 +54,11 @@ void add_answers_command(CLI::App& app, const CommonOptions& common) {
       command->add_option("--format", o->format, "jsonl, md; html: a self-contained page")
           ->check(one_of({"jsonl", "md", "html"}));
   command->callback([o, format, &common] {
-    if (common.json && format->count() > 0 && o->format != "jsonl") {
-      throw input_error("--json: found --format {} too, expected only one of them", o->format);
-    }
+    check_json(common, *format, o->format, "jsonl");
     for (const std::string& text : o->where)
       o->request.where.push_back(AnswerCondition::parse(text));
     const Store store = Store::open(o->db);
-    const std::vector<std::string> all = store.experiments();
-    if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
-    if (o->request.experiment.empty()) o->request.experiment = all.back();
+    o->request.experiment = asked_or_latest(store, o->request.experiment);
     const bool html = o->format == "html";
     bool any = false;
     for_each_answered_turn(store, o->request, [&](const AnsweredTurn& turn) {

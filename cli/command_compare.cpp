@@ -1,12 +1,10 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "cli/cli.h"
+#include "cli/report_output.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/comparison/method_comparison.h"
-#include "reports/report_file.h"
 
 namespace turnbench {
 namespace {
@@ -45,11 +43,7 @@ void add_compare_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("db", o->db, "store")->required();
   command->add_option("--experiment", o->request.experiment, "experiment; default: the latest");
   command->add_option("--model", o->request.model, "only this model, by its label");
-  command->add_option("--metric", o->request.choice.metric,
-                      "scores of another metric, stored by `run`, `score` or `judge`; default: the "
-                      "datasets' own metrics");
-  command->add_option("--postprocess", o->request.choice.postprocess,
-                      "with --metric: post-processing or judge of the scores");
+  add_score_choice(*command, o->request.choice);
   command->add_option("--lengths", o->lengths,
                       "upper bounds of prompt lengths in tokens, such as 1000,4000; default: the "
                       "quartiles");
@@ -64,23 +58,15 @@ void add_compare_command(CLI::App& app, const CommonOptions& common) {
                       "file; default: stdout. Replaces only files that turnbench wrote");
   command->add_flag("--force", o->force, "with -o: replace any file");
   command->callback([o, format, &common] {
-    if (common.json && format->count() > 0 && o->format != "json")
-      throw input_error("--json: found --format {} too, expected only one of them", o->format);
-    if (!o->request.choice.postprocess.empty() && o->request.choice.metric.empty())
-      throw input_error("--postprocess: found no --metric, expected it too");
+    check_json(common, *format, o->format);
+    check_score_choice(o->request.choice);
     if (!o->lengths.empty()) o->request.lengths = length_bounds(o->lengths);
     const Store store = Store::open(o->db);
-    const std::vector<std::string> all = store.experiments();
-    if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
-    if (o->request.experiment.empty()) o->request.experiment = all.back();
+    o->request.experiment = asked_or_latest(store, o->request.experiment);
     const MethodComparison comparison = compare_methods(store, o->request);
     const std::string text = common.json || o->format == "json" ? comparison_json(comparison)
                                                                 : comparison_markdown(comparison);
-    if (o->output.empty()) {
-      fmt::print("{}", text);
-    } else {
-      write_report(o->output, text, o->force);
-    }
+    print_or_write(text, o->output, o->force);
   });
 }
 

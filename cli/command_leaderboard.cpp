@@ -1,12 +1,10 @@
-#include <fmt/format.h>
-
 #include <filesystem>
 
 #include "cli/cli.h"
+#include "cli/report_output.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/leaderboard/leaderboard.h"
-#include "reports/report_file.h"
 
 namespace turnbench {
 namespace {
@@ -64,29 +62,19 @@ void add_leaderboard_command(CLI::App& app, const CommonOptions& common) {
                    "experiment; may be repeated; default: all")
       ->allow_extra_args(false);
   command->add_option("--model", o->request.model, "only this model, by its label");
-  command->add_option("--metric", o->request.choice.metric,
-                      "scores of another metric, stored by `run`, `score` or `judge`; default: the "
-                      "datasets' own metrics");
-  command->add_option("--postprocess", o->request.choice.postprocess,
-                      "with --metric: post-processing or judge of the scores");
+  add_score_choice(*command, o->request.choice);
   const CLI::Option* format = command->add_option("--format", o->format, "md, csv, json")
                                   ->check(one_of({"md", "csv", "json"}));
   command->add_option("-o,--output", o->output,
                       "file; default: stdout. Replaces only files that turnbench wrote");
   command->add_flag("--force", o->force, "with -o: replace any file");
   command->callback([o, format, &common] {
-    if (common.json && format->count() > 0 && o->format != "json")
-      throw input_error("--json: found --format {} too, expected only one of them", o->format);
+    check_json(common, *format, o->format);
     if (common.json) o->format = "json";
-    if (!o->request.choice.postprocess.empty() && o->request.choice.metric.empty())
-      throw input_error("--postprocess: found no --metric, expected it too");
+    check_score_choice(o->request.choice);
     check_files(*o);
     const std::string text = leaderboard_text(*o);
-    if (o->output.empty()) {
-      fmt::print("{}", text);
-    } else {
-      write_report(o->output, text, o->force);
-    }
+    print_or_write(text, o->output, o->force);
   });
 }
 

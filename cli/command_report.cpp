@@ -6,13 +6,13 @@
 #include <optional>
 
 #include "cli/cli.h"
+#include "cli/report_output.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/entry_columns.h"
 #include "reports/escape.h"
 #include "reports/notes.h"
 #include "reports/render.h"
-#include "reports/report_file.h"
 #include "reports/tables.h"
 
 namespace turnbench {
@@ -155,14 +155,8 @@ void report(ReportOptions& o, bool quiet) {
   check_table(o);
   o.render.columns = columns_of(o);
   o.render.comparison = comparison_of(o);
-  if (!o.choice.postprocess.empty() && o.choice.metric.empty())
-    throw input_error("--postprocess: found no --metric, expected it too");
-  const std::string text = report_text(o, quiet);
-  if (o.output.empty()) {
-    fmt::print("{}", text);
-  } else {
-    write_report(o.output, text, o.force);
-  }
+  check_score_choice(o.choice);
+  print_or_write(report_text(o, quiet), o.output, o.force);
 }
 
 }  // namespace
@@ -220,10 +214,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
                       "tables, csv by its columns, json by its keys");
   command->add_flag("--force", o->force, "with -o: replace any file");
   command->callback([o, format, chart, &common] {
-    if (common.json && format->count() > 0 && o->render.format != "json") {
-      throw input_error("--json: found --format {} too, expected only one of them",
-                        printable(o->render.format));
-    }
+    check_json(common, *format, o->render.format);
     check_output(*o);
     const std::string asked = format->count() > 0 ? o->render.format : common.json ? "json" : "";
     o->render.format = chosen_format(asked, o->output);

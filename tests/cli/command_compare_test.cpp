@@ -53,25 +53,18 @@ TEST(CompareCommand, ReplacesOnlyItsOwnFiles) {
 }
 
 TEST(MalformedCompare, IsRefusedInOneLine) {
-  const auto with = [](Arguments words) {
-    return [words](const TemporaryDirectory& d) {
-      const std::string db = d.write("s.db", small_store());
-      Arguments out;
-      for (const std::string& word : words) out.push_back(word == "DB" ? db : word);
-      return out;
-    };
-  };
   const Malformed cases[] = {
-      {"unknown method", with({"compare", "quest", "full", "DB"}), "METHOD_A: found \"quest\""},
-      {"one method", with({"compare", "full", "full", "DB"}), "which is METHOD_A too"},
-      {"lengths descend", with({"compare", "snapkv", "full", "DB", "--lengths", "9,8"}),
+      {"unknown method", with_small_store({"compare", "quest", "full", "DB"}),
+       "METHOD_A: found \"quest\""},
+      {"one method", with_small_store({"compare", "full", "full", "DB"}), "which is METHOD_A too"},
+      {"lengths descend", with_small_store({"compare", "snapkv", "full", "DB", "--lengths", "9,8"}),
        "--lengths: found \"9,8\", expected ascending numbers"},
-      {"lengths are words", with({"compare", "snapkv", "full", "DB", "--lengths", "a"}),
+      {"lengths are words", with_small_store({"compare", "snapkv", "full", "DB", "--lengths", "a"}),
        "--lengths: found \"a\""},
-      {"no store", with({"compare", "snapkv", "full"}), "compare: found no db"},
-      {"unknown experiment", with({"compare", "snapkv", "full", "DB", "--experiment", "big"}),
-       "\"big\""},
-      {"unknown model", with({"compare", "snapkv", "full", "DB", "--model", "big"}),
+      {"no store", with_small_store({"compare", "snapkv", "full"}), "compare: found no db"},
+      {"unknown experiment",
+       with_small_store({"compare", "snapkv", "full", "DB", "--experiment", "big"}), "\"big\""},
+      {"unknown model", with_small_store({"compare", "snapkv", "full", "DB", "--model", "big"}),
        "--model: found \"big\""},
   };
   expect_refusals(cases);

@@ -69,28 +69,23 @@ TEST_F(LeaderboardCommand, ReplacesOnlyItsOwnFiles) {
 }
 
 TEST(MalformedLeaderboard, IsRefusedInOneLine) {
-  const auto with = [](Arguments words) {
-    return [words](const TemporaryDirectory& d) {
-      const std::string db = d.write("s.db", small_store());
-      Arguments out;
-      for (const std::string& word : words) out.push_back(word == "DB" ? db : word);
-      return out;
-    };
-  };
   const Malformed cases[] = {
       {"no store", [](const TemporaryDirectory&) { return Arguments{"leaderboard"}; },
        "leaderboard: found no db, expected one"},
-      {"missing store", with({"leaderboard", "other.db"}), "other.db"},
-      {"the same store twice", with({"leaderboard", "DB", "DB"}), "twice, expected it once"},
-      {"unknown format", with({"leaderboard", "DB", "--format", "tex"}),
+      {"missing store", with_small_store({"leaderboard", "other.db"}), "other.db"},
+      {"the same store twice", with_small_store({"leaderboard", "DB", "DB"}),
+       "twice, expected it once"},
+      {"unknown format", with_small_store({"leaderboard", "DB", "--format", "tex"}),
        "expected one of: md, csv, json"},
-      {"unknown model", with({"leaderboard", "DB", "--model", "tin"}), "--model: found \"tin\""},
-      {"unknown metric", with({"leaderboard", "DB", "--metric", "bleu"}),
+      {"unknown model", with_small_store({"leaderboard", "DB", "--model", "tin"}),
+       "--model: found \"tin\""},
+      {"unknown metric", with_small_store({"leaderboard", "DB", "--metric", "bleu"}),
        "--metric: found \"bleu\""},
-      {"postprocess alone", with({"leaderboard", "DB", "--postprocess", "none"}),
+      {"postprocess alone", with_small_store({"leaderboard", "DB", "--postprocess", "none"}),
        "found no --metric"},
-      {"store as output", with({"leaderboard", "DB", "-o", "DB"}), "expected another file"},
-      {"two formats", with({"leaderboard", "DB", "--json", "--format", "csv"}),
+      {"store as output", with_small_store({"leaderboard", "DB", "-o", "DB"}),
+       "expected another file"},
+      {"two formats", with_small_store({"leaderboard", "DB", "--json", "--format", "csv"}),
        "--json: found --format csv too"},
   };
   expect_refusals(cases);

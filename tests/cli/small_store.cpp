@@ -2,8 +2,10 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "common/file.h"
@@ -53,6 +55,15 @@ void execute(const std::string& file, const std::string& sql) {
   const std::string message = sqlite3_errmsg(db);
   sqlite3_close(db);
   if (done != SQLITE_OK) throw std::runtime_error(sql + ": " + message);
+}
+
+std::function<Arguments(const TemporaryDirectory&)> with_small_store(Arguments words) {
+  return [words = std::move(words)](const TemporaryDirectory& directory) {
+    const std::string db = directory.write("s.db", small_store());
+    Arguments out = words;
+    std::replace(out.begin(), out.end(), std::string("DB"), db);
+    return out;
+  };
 }
 
 }  // namespace turnbench::test

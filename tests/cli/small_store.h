@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "tests/cli/program.h"
@@ -11,6 +12,9 @@ std::string small_manifest();
 
 /// The bytes of the resulting store; computed once.
 const std::string& small_store();
+
+/// A command on a copy of that store, for which the words say DB.
+std::function<Arguments(const TemporaryDirectory&)> with_small_store(Arguments words);
 
 /// Runs SQL on a database file, which is created if it does not exist.  In a store, the views can
 /// be changed like tables, and dialogues are not compressed if the SQL names JSON.
