@@ -20,8 +20,8 @@ class MethodFilter {
   std::string method_, probe_;  ///< canonical texts; empty if `spec_` is not a valid one
 };
 
-/// What a message says instead of a method that matches no cell: the labels of the same method if
-/// there are any, because tables shorten labels, else as `nearest_or_all`.
+/// The expected methods in the error message for a method that matches no cell: the labels of the
+/// same method if there are any, because tables shorten labels, else as `nearest_or_all`.
 std::string nearest_methods(const std::string& spec, const std::set<std::string>& labels);
 
 }  // namespace turnbench
