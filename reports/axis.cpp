@@ -98,4 +98,12 @@ Axis log_axis(const std::string& label, const std::vector<double>& values) {
   return out;
 }
 
+Axis fitting_axis(const std::string& label, const std::vector<double>& values,
+                  const std::vector<std::string>& texts) {
+  constexpr double kWide = 4;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  if (*low <= 0 || *high < kWide * *low) return linear_axis(label, values);
+  return texts.empty() ? log_axis(label, values) : log_axis(label, values, texts);
+}
+
 }  // namespace turnbench

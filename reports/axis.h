@@ -34,4 +34,9 @@ Axis log_axis(const std::string& label, const std::vector<double>& values,
 /// The same with ticks at 1, 2 and 5 times powers of ten.
 Axis log_axis(const std::string& label, const std::vector<double>& values);
 
+/// A logarithmic axis if the largest value is at least four times the smallest, which is positive;
+/// else a linear one.  `texts`: as in `log_axis`; empty: ticks at powers of ten.
+Axis fitting_axis(const std::string& label, const std::vector<double>& values,
+                  const std::vector<std::string>& texts = {});
+
 }  // namespace turnbench

@@ -92,34 +92,23 @@ Plot plot_of(const Results& results, const std::vector<Quality>& methods, const 
   Plot out;
   std::map<std::string, std::size_t> places;
   std::vector<Plot::Point> points;
-  std::vector<double> xs, ends;
+  std::vector<double> xs;
   for (const Quality& method : methods) {
     const std::optional<double> x = cost_of(results, *method.entry, cost);
     if (!x) continue;
     const Estimate& e = method.entry->estimate;
-    const Interval interval = e.interval.value_or(Interval{e.mean, e.mean});
-    const Plot::Point point{
-        *x,           e.mean,
-        interval.low, interval.high,
-        method.label, fmt::format("{}; {:.4g}", estimate_text(e, unit.digits), *x)};
+    const Plot::Point point =
+        point_at(*x, e, method.label, fmt::format("{}; {:.4g}", estimate_text(e, unit.digits), *x));
     const auto [found, is_new] = places.try_emplace(method.name, out.series.size());
     if (is_new) out.series.push_back({method.name});
     out.series[found->second].points.push_back(point);
     points.push_back(point);
     xs.push_back(*x);
-    ends.insert(ends.end(), {interval.low, interval.high});
   }
   if (std::set<double>(xs.begin(), xs.end()).size() < 2) return {};
-  for (Plot::Series& series : out.series) {
-    std::stable_sort(series.points.begin(), series.points.end(),
-                     [](const Plot::Point& a, const Plot::Point& b) { return a.x < b.x; });
-  }
-  constexpr double kWide = 4;  // ratio of the ends from which a scale is logarithmic
-  const auto [low, high] = std::minmax_element(xs.begin(), xs.end());
-  out.x =
-      *low > 0 && *high >= kWide * *low ? log_axis(cost.label, xs) : linear_axis(cost.label, xs);
-  const std::string label = fmt::format("mean {} ({})", unit.name, unit.unit);
-  out.y = unit.is_share() && !unit.is_signed ? share_axis(label) : linear_axis(label, ends);
+  sort_by_x(out.series);
+  out.x = fitting_axis(cost.label, xs);
+  out.y = mean_axis(unit, out.series);
   out.front = front_of(points, unit.lower_is_better);
   std::vector<std::string> names;
   for (const Plot::Point& point : out.front) names.push_back(point.name);
@@ -149,12 +138,7 @@ const std::vector<std::string>& isolated_costs() {
 }
 
 std::vector<Plot> cost_plots(const Results& results) {
-  TableSpec spec;
-  spec.rows = {"method"};
-  for (const char* name : {"model", "history", "answers"}) {
-    if (results.values_of(name).size() > 1) spec.rows.emplace_back(name);
-  }
-  const Pivot pivot = make_pivot(results, spec);
+  const Pivot pivot = make_pivot(results, {.rows = results.method_dimensions()});
   if (pivot.columns.empty()) return {};
   std::map<std::string, std::vector<Quality>> by_model;
   for (Quality& quality : qualities(results, pivot))

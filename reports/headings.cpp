@@ -1,5 +1,7 @@
 #include "reports/headings.h"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 
 #include "common/text.h"
@@ -34,6 +36,10 @@ std::string value_heading(const std::vector<std::string>& dimensions,
     out.push_back(name.empty() ? values[i] : is_none ? "no " + name : name + " " + values[i]);
   }
   return join(out, " / ");
+}
+
+std::string mean_heading(const TableValue& unit) {
+  return fmt::format("mean {} ({})", unit.name, unit.unit);
 }
 
 }  // namespace turnbench

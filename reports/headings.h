@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/experiment/table_values.h"
+
 namespace turnbench {
 
 /// Heading of a column with a dimension's values: the name of a setting without its prefix in
@@ -13,5 +15,8 @@ std::string dimension_heading(const std::string& dimension);
 /// names ("begin / turn 2", "budget 256", "no budget").
 std::string value_heading(const std::vector<std::string>& dimensions,
                           const std::vector<std::string>& values);
+
+/// "mean score (x100)".
+std::string mean_heading(const TableValue& unit);
 
 }  // namespace turnbench

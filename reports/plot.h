@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/experiment/table_values.h"
 #include "reports/axis.h"
+#include "reports/estimate.h"
 
 namespace turnbench {
 
@@ -27,6 +29,16 @@ struct Plot {
   std::vector<Point> front = {};        ///< the Pareto front, in ascending order of x
   std::vector<std::string> notes = {};  ///< below the plot
 };
+
+/// The mean and interval of an estimate; without an interval, its ends are the mean.
+Plot::Point point_at(double x, const Estimate& estimate, const std::string& name,
+                     const std::string& values);
+
+/// The axis of the means of all points: of shares from 0 to 100, else around all intervals.
+Axis mean_axis(const TableValue& unit, const std::vector<Plot::Series>& series);
+
+/// Sorts the points of each series.
+void sort_by_x(std::vector<Plot::Series>& series);
 
 /// The values of all points, one line each.
 std::string describe(const Plot& plot);

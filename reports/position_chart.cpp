@@ -19,8 +19,7 @@ std::string title_of(const Results& results, const std::string& what) {
 template <typename Shown, typename Name>
 DotChart chart_of(const Pivot& pivot, const Shown& shown, const Name& name) {
   DotChart out;
-  out.axis.label =
-      fmt::format("mean {} ({})", pivot.values.front()->name, pivot.values.front()->unit);
+  out.axis.label = mean_heading(*pivot.values.front());
   for (const std::vector<std::string>& row : pivot.rows) out.rows.push_back({join(row, ", "), {}});
   for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
     const std::vector<std::string>& column = pivot.columns[c];
@@ -59,11 +58,8 @@ DotChart dot_chart(const Pivot& pivot) {
 
 std::vector<DotChart> position_charts(const Results& results) {
   TableSpec spec;
-  spec.rows = {"method"};
+  spec.rows = results.method_dimensions();
   spec.columns = {"position"};
-  for (const char* name : {"model", "history", "answers"}) {
-    if (results.values_of(name).size() > 1) spec.rows.emplace_back(name);
-  }
   const Pivot all = make_pivot(results, spec);
   std::vector<DotChart> out = {chart_of(all, "")};
   out.back().title = title_of(results, "all datasets");

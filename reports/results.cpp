@@ -142,6 +142,14 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
   check_published();
 }
 
+std::vector<std::string> Results::method_dimensions() const {
+  std::vector<std::string> out = {"method"};
+  for (const char* name : {"model", "history", "answers"}) {
+    if (values_of(name).size() > 1) out.emplace_back(name);
+  }
+  return out;
+}
+
 TableSpec Results::table_of_all_cells() const {
   TableSpec out;
   for (const char* name : {"model", "method", "history", "answers"}) {

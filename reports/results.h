@@ -73,6 +73,9 @@ class Results {
   /// The values of one cell for a table; `turn` < 0 means all turns.
   const Stratum& stratum(const std::string& cell, int turn,
                          const std::string& value = "score") const;
+  /// The dimensions that tell all methods apart: method, and those of model, history and answers
+  /// that have several values.
+  std::vector<std::string> method_dimensions() const;
   int turns() const { return turns_; }  ///< maximum over all dialogues
   /// Maximum number of turns in a cell's dataset.
   int turns_of(const Cell& cell) const;

@@ -19,12 +19,7 @@ ScoreDistribution score_distribution(const Results& results) {
   out.bins = kBins;
   const TableValue& unit = results.unit_of("score");
   if (!unit.is_share() || unit.is_signed) return out;
-  TableSpec spec;
-  spec.rows = {"method"};
-  for (const char* name : {"model", "history", "answers"}) {
-    if (results.values_of(name).size() > 1) spec.rows.emplace_back(name);
-  }
-  const Pivot pivot = make_pivot(results, spec);
+  const Pivot pivot = make_pivot(results, {.rows = results.method_dimensions()});
   for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
     const auto& entry = pivot.entries[r].front();
     if (!entry || !entry->estimate.known) continue;

@@ -72,12 +72,6 @@ std::string rest_of(const Values& dimensions, const Values& values, bool is_row,
   return kept.empty() ? "" : value_heading(names, kept);
 }
 
-Plot::Point point_of(const Pivot::Entry& entry, double x, const std::string& name, int digits) {
-  const double mean = entry.estimate.mean;
-  const Interval interval = entry.estimate.interval.value_or(Interval{mean, mean});
-  return {x, mean, interval.low, interval.high, name, estimate_text(entry.estimate, digits)};
-}
-
 /// Collects the points of a table's plots.
 class PlotMaker {
  public:
@@ -92,7 +86,6 @@ class PlotMaker {
   };
   void add(std::size_t r, std::size_t c);
   Axis x_axis() const;
-  Axis y_axis(const std::vector<Plot::Series>& series) const;
 
   const Pivot& pivot_;
   const Place& x_;
@@ -125,7 +118,8 @@ void PlotMaker::add(std::size_t r, std::size_t c) {
   const std::string name = line.empty() ? place : line + ", " + place;
   if (x) values_.try_emplace(*x, value);
   lines->second.of(line.empty() && !x ? place : line, !x)
-      .points.push_back(point_of(*entry, x.value_or(0), name, pivot_.values.front()->digits));
+      .points.push_back(point_at(x.value_or(0), entry->estimate, name,
+                                 estimate_text(entry->estimate, pivot_.values.front()->digits)));
 }
 
 Axis PlotMaker::x_axis() const {
@@ -137,23 +131,7 @@ Axis PlotMaker::x_axis() const {
     values.push_back(value);
     texts.push_back(text);
   }
-  constexpr double kWide = 4;  // ratio of the ends from which a scale is logarithmic
-  const std::string heading = dimension_heading(dimension);
-  if (values.front() > 0 && values.back() >= kWide * values.front())
-    return log_axis(heading, values, texts);
-  return linear_axis(heading, values);
-}
-
-Axis PlotMaker::y_axis(const std::vector<Plot::Series>& series) const {
-  const std::string label =
-      fmt::format("mean {} ({})", pivot_.values.front()->name, pivot_.values.front()->unit);
-  if (pivot_.values.front()->is_share() && !pivot_.values.front()->is_signed)
-    return share_axis(label);
-  std::vector<double> ends;
-  for (const Plot::Series& line : series) {
-    for (const Plot::Point& point : line.points) ends.insert(ends.end(), {point.low, point.high});
-  }
-  return linear_axis(label, ends);
+  return fitting_axis(dimension_heading(dimension), values, texts);
 }
 
 std::vector<Plot> PlotMaker::make() {
@@ -164,14 +142,11 @@ std::vector<Plot> PlotMaker::make() {
   if (values_.size() < kFewestNumbers) return out;  // too few of them have results
   for (const std::string& title : titles_) {
     std::vector<Plot::Series> series = std::move(plots_.at(title).series);
-    for (Plot::Series& line : series) {
-      std::stable_sort(line.points.begin(), line.points.end(),
-                       [](const Plot::Point& a, const Plot::Point& b) { return a.x < b.x; });
-    }
+    sort_by_x(series);
     Plot& plot = out.emplace_back();
     plot.title = title;
     plot.x = x_axis();
-    plot.y = y_axis(series);
+    plot.y = mean_axis(*pivot_.values.front(), series);
     plot.series = std::move(series);
   }
   return out;

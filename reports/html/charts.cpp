@@ -81,7 +81,7 @@ std::string cost_charts_html(const Results& results, ViewBudget& budget) {
   return folded_html(plots, 1, "Other costs", budget);
 }
 
-std::string distribution_chart_html(const Results& results, ViewBudget&) {
+std::string distribution_chart_html(const Results& results) {
   const ScoreDistribution distribution = score_distribution(results);
   return distribution.rows.empty() ? "" : distribution_html(distribution);
 }

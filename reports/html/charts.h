@@ -22,6 +22,6 @@ std::string table_charts_html(const Results& results, std::size_t table, ViewBud
 std::string cost_charts_html(const Results& results, ViewBudget& budget);
 
 /// How the scores of single turns are distributed.
-std::string distribution_chart_html(const Results& results, ViewBudget&);
+std::string distribution_chart_html(const Results& results);
 
 }  // namespace turnbench

@@ -104,10 +104,10 @@ std::vector<std::string> heat_maps_html(const Pivot& pivot) {
     for (const std::size_t r : rows[title])
       map += row_html(pivot, r, pivot.rows[r][*dimension], scale);
     map += fmt::format(
-        "</tbody></table></div><p class=\"quantity\">mean {} ({}); colours from {} to "
+        "</tbody></table></div><p class=\"quantity\">{}; colours from {} to "
         "{}</p></figure>\n",
-        escape_markup(std::string(pivot.values.front()->name)), pivot.values.front()->unit,
-        number_text(scale.low, digits), number_text(scale.high, digits));
+        escape_markup(mean_heading(*pivot.values.front())), number_text(scale.low, digits),
+        number_text(scale.high, digits));
   }
   return out;
 }

@@ -191,7 +191,8 @@ PageSection SectionWriter::write() {
   add_chart("positions", has_positions ? "By position of the question" : "All methods",
             position_charts_html);
   add_chart("costs", "Quality and cost", cost_charts_html);
-  add_chart("distribution", "Scores of single turns", distribution_chart_html);
+  add_chart("distribution", "Scores of single turns",
+            [](const Results& r, ViewBudget&) { return distribution_chart_html(r); });
   add_protocol();
   add_failures();
   section_.index_row = index_row();

@@ -171,8 +171,7 @@ class HandMadePlots : public testing::Test {
 // Costs of records without the counter are not drawn; `streamingllm` is worse than `snapkv`.
 TEST_F(HandMadePlots, CostsThatTheStoreHas) {
   EXPECT_TRUE(cost_plots(Results(hand_.store(), "hand")).empty()) << "only kept tokens are there";
-  ViewBudget budget;
-  const std::string html = distribution_chart_html(Results(hand_.store(), "hand"), budget);
+  const std::string html = distribution_chart_html(Results(hand_.store(), "hand"));
   EXPECT_NE(html.find("above 0, up to 50: 50.0%"), std::string::npos) << html;
 }
 
