@@ -391,10 +391,12 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
   LayerState& state = s.at(layer);
   if (s.policies.codec) state.kv.settle_pinned();  // forks decode rows that they share with it
   LayerMemo memo;
+  LayerView shared = view;
+  shared.memo = &memo;
   for (Sequence* fork : forks) {
     const auto began = Clock::now();
     const KeepSets kept = fork->policies.eviction && pass.evict
-                              ? fork->policies.eviction->after_prefill(view)
+                              ? fork->policies.eviction->after_prefill(shared)
                               : KeepSets{};
     if (fork != &s) {
       fork->at(layer).tail = state.tail;

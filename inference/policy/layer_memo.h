@@ -26,4 +26,11 @@ class LayerMemo {
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const void>> entries_;
 };
 
+/// As `memo->get`; without a memo, the result of `build()`.
+template <typename T, typename Build>
+std::shared_ptr<const T> shared_result(LayerMemo* memo, const std::string& key,
+                                       const Build& build) {
+  return memo == nullptr ? std::shared_ptr<const T>(build()) : memo->get<T>(key, build);
+}
+
 }  // namespace turnbench

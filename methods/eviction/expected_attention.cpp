@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
@@ -52,14 +54,28 @@ class ExpectedAttention : public EvictionScorer {
                             int candidates) const override;
 
  private:
+  std::vector<float> of_all_tokens(const LayerView& view, const KeptSet& set) const;
+
   Settings s_;
 };
 
-/// For each query head: softmax of k mu / sqrt(d) + k C k / (2 d) over the keys k behind the sinks,
-/// with mean mu and covariance C of the queries -> mean over heads of its product with the norm of
-/// the value.  Sinks score 1 more than the best token.
 std::vector<float> ExpectedAttention::scores(const LayerView& view, const KeptSet& set,
                                              int candidates) const {
+  const std::string key =
+      fmt::format("expected attention of heads {} + {}: {} {} {} {} {}", set.first_head, set.heads,
+                  s_.sinks, s_.future, s_.covariance, s_.value_norms, s_.epsilon);
+  std::vector<float> out = *shared_result<std::vector<float>>(view.memo, key, [&] {
+    return std::make_shared<std::vector<float>>(of_all_tokens(view, set));
+  });
+  out.resize(static_cast<std::size_t>(candidates));
+  return out;
+}
+
+/// For each query head: softmax of k mu / sqrt(d) + k C k / (2 d) over the keys k behind the sinks,
+/// with mean mu and covariance C of the queries -> mean over heads of its product with the norm of
+/// the value.  Sinks score 1 more than the best token.  [set.tokens]
+std::vector<float> ExpectedAttention::of_all_tokens(const LayerView& view,
+                                                    const KeptSet& set) const {
   const QueryMoments& moments = view.stats.query_moments(s_.sinks);
   const int sinks = std::min(s_.sinks, set.tokens), d = view.shape.head_dim;
   const Matrix rotation = mean_rotation(view, view.first_position + view.rows, s_.future);
@@ -88,7 +104,6 @@ std::vector<float> ExpectedAttention::scores(const LayerView& view, const KeptSe
   const double most = sums.size() > 0 ? sums.maxCoeff() : 0;
   std::vector<float> out(static_cast<std::size_t>(set.tokens), static_cast<float>(most + 1));
   for (Eigen::Index i = 0; i < sums.size(); ++i) out[sinks + i] = static_cast<float>(sums[i]);
-  out.resize(static_cast<std::size_t>(candidates));
   return out;
 }
 

@@ -59,8 +59,7 @@ void ClusterIndex::add_prompt(const LayerView& view, std::span<const KeyClusters
                               const KeyClusters::Settings& settings, const std::string& key) {
   const auto cluster = [&] { return std::make_shared<KeyClusters>(view, parts, settings); };
   // A step may have to cluster the prompt, too: then the clusters are this sequence's own.
-  batches_.push_back(
-      {view.memo == nullptr ? cluster() : view.memo->get<KeyClusters>(key, cluster)});
+  batches_.push_back({shared_result<KeyClusters>(view.memo, key, cluster)});
   prompt_batches_ = batches_.size();
 }
 

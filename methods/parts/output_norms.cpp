@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -36,8 +37,19 @@ std::vector<std::unique_ptr<WeightMatrix>> projections_of(const LayerView& view,
   return out;
 }
 
+/// The L1 norm of a row, in double precision; by eight sums that do not wait for each other.
+double sum_of_sizes(std::span<const float> row) {
+  std::array<double, 8> sums = {};
+  const std::size_t whole = row.size() / sums.size() * sums.size();
+  for (std::size_t i = 0; i < whole; i += sums.size())
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += std::fabs(row[i + k]);
+  for (std::size_t i = whole; i < row.size(); ++i) sums[0] += std::fabs(row[i]);
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
 std::vector<float> compute_norms(const LayerView& view, const KeptSet& set) {
   const auto projections = projections_of(view, set);
+  const auto width = static_cast<std::size_t>(view.attention_out->out());
   std::vector<int> all_rows(kTokensAtOnce);
   std::iota(all_rows.begin(), all_rows.end(), 0);
   std::vector<double> sums(static_cast<std::size_t>(set.tokens), 0);
@@ -57,8 +69,8 @@ std::vector<float> compute_norms(const LayerView& view, const KeptSet& set) {
       view.backend->linear(values, *projections[h], nullptr, outputs);
       const std::vector<float> on_host =
           view.backend->rows_on_host(outputs, std::span(all_rows).first(rows));
-      for (std::size_t i = 0; i < on_host.size(); ++i)
-        sums[first + i / outputs.columns] += std::fabs(on_host[i]);
+      for (int i = 0; i < rows; ++i)
+        sums[first + i] += sum_of_sizes(std::span(on_host).subspan(i * width, width));
     }
   }
   std::vector<float> out;
@@ -69,10 +81,10 @@ std::vector<float> compute_norms(const LayerView& view, const KeptSet& set) {
 }  // namespace
 
 std::vector<float> output_norms(const LayerView& view, const KeptSet& set) {
-  if (view.memo == nullptr) return compute_norms(view, set);
   const std::string key = fmt::format("output norms {} {}", set.first_head, set.heads);
-  return *view.memo->get<std::vector<float>>(
-      key, [&] { return std::make_shared<std::vector<float>>(compute_norms(view, set)); });
+  return *shared_result<std::vector<float>>(view.memo, key, [&] {
+    return std::make_shared<std::vector<float>>(compute_norms(view, set));
+  });
 }
 
 }  // namespace turnbench

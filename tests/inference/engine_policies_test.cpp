@@ -90,6 +90,36 @@ TEST_P(EnginePolicies, FollowersEqualSequencesAlone) {
   for (std::size_t i = 0; i < count; ++i) expect_same_state(forks[i], alone[i].sequence, i);
 }
 
+/// Keeps all tokens; counts the results that it computes and those that it takes from the memo.
+struct CountBuilds : EvictionPolicy {
+  explicit CountBuilds(std::shared_ptr<int> built) : built(std::move(built)) {}
+  std::unique_ptr<EvictionPolicy> clone() const override {
+    return std::make_unique<CountBuilds>(*this);
+  }
+  KeepSets after_prefill(const LayerView& view) override {
+    shared_result<int>(view.memo, "a number", [&] {
+      ++*built;
+      return std::make_shared<int>(view.layer);
+    });
+    return {};
+  }
+  std::shared_ptr<int> built;
+};
+
+// What eviction policies compute on the cache of the prompt is computed once for each layer.
+TEST_P(EnginePolicies, EvictionsShareResults) {
+  const auto built = std::make_shared<int>(0);
+  Conversation prefix(machine_.engine, {});
+  std::vector<Sequence> forks;
+  for (int i = 0; i < 3; ++i) {
+    Policies policies;
+    policies.eviction = std::make_unique<CountBuilds>(built);
+    forks.push_back(machine_.engine.make_sequence(std::move(policies)));
+  }
+  prefix.turn_with_forks(prompt_, {&forks[0], &forks[1], &forks[2]});
+  EXPECT_EQ(*built, forks[0].shape().layers);
+}
+
 TEST_P(EnginePolicies, ForksAreIndependent) {
   for (std::size_t i = 0; i < cast().size(); ++i) {
     Conversation original(machine_.engine, std::move(cast()[i]));
