@@ -16,8 +16,8 @@ std::shared_ptr<const EvictionScorer> tova_scorer(const Parameters& p) {
 
 class Tova : public EvictionPolicy {
  public:
-  Tova(LayerBudget budget, bool protect_last)
-      : budget_(std::move(budget)), protect_last_(protect_last) {}
+  Tova(LayerBudget budget, bool protect_last, bool in_answers)
+      : budget_(std::move(budget)), protect_last_(protect_last), in_answers_(in_answers) {}
   std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<Tova>(*this); }
   int window() const override { return scorer_.window(); }
 
@@ -26,7 +26,7 @@ class Tova : public EvictionPolicy {
     budgets_[view.layer] = 1 + std::max(0, budget_.choices(view, 1));
     return evict(view);
   }
-  bool evicts_in_answers() const override { return true; }
+  bool evicts_in_answers() const override { return in_answers_; }
   KeepSets after_decode(const LayerView& view) override {
     return budgets_.empty() ? KeepSets{} : evict(view);
   }
@@ -43,7 +43,7 @@ class Tova : public EvictionPolicy {
   }
 
   LayerBudget budget_;
-  bool protect_last_;
+  bool protect_last_, in_answers_;
   AttentionScorer scorer_{kLastRow};
   std::vector<int> budgets_;  // [layers]: tokens, determined at the end of a prompt
 };
@@ -52,21 +52,29 @@ class Tova : public EvictionPolicy {
 
 /// A cache of fixed size: after the prompt and after each step it keeps the tokens to which the
 /// last query attends most, by the mean over all query heads of the layer (Oren et al., 2024).
+/// mode=prefill evicts once, after the prompt (kvpress).
 MethodInfo tova() {
   using Kind = ParameterInfo::Kind;
   return {.name = "tova",
           .summary = "evicts, at every step, the token that the last one attends to least",
           .paper = "Oren et al., Transformers are Multi-State RNNs, 2024",
-          .budget_unit = "tokens kept per KV head, also while decoding",
-          .deviations = "a decode step attends before it evicts",
+          .budget_unit =
+              "tokens kept per KV head, also while decoding; mode=prefill: generated tokens are "
+              "not counted",
+          .deviations =
+              "a decode step attends before it evicts; mode=prefill is the variant of kvpress",
           .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                           "tokens kept per KV head"},
+                         {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",
+                          "dynamic: evict after the prompt and while decoding; prefill: only after "
+                          "the prompt"},
                          {"protect_last", Kind::kFlag, "false", "", "never evict the last token"},
                          layers_parameter()},
           .scorer = tova_scorer,
           .make = [](const Parameters& p) {
             return Policies{.eviction = std::make_unique<Tova>(layer_budget("tova", p),
-                                                               p.flag("protect_last"))};
+                                                               p.flag("protect_last"),
+                                                               p.choice("mode") == "dynamic")};
           }};
 }
 

@@ -358,6 +358,15 @@ TEST(Tova, WorkedExample) {
   EXPECT_EQ(kept("tova:budget=3,protect_last=true", weak)[0], (Ints{0, 1, 3}));
 }
 
+TEST(Tova, EvictsInAnswersUnlessItsModeIsPrefill) {
+  PrescribedLayer layer({{{1}, {.5, .5}, {.3, .3, .4}, {.4, .1, .2, .3}}});
+  EXPECT_EQ(kept("tova:budget=3,mode=prefill", layer)[0], (Ints{0, 2, 3}));
+  for (const std::string mode : {"dynamic", "prefill"}) {
+    const Policies policies = Method::parse("tova:budget=3,mode=" + mode).make();
+    EXPECT_EQ(policies.eviction->evicts_in_answers(), mode == "dynamic");
+  }
+}
+
 TEST(Tova, EqualsTheDenseReference) {
   std::uint64_t seed = 1;
   for (int group : {1, 4, 7}) {

@@ -75,7 +75,8 @@ TEST(BeforeQuestion, EqualsTwoPasses) {
     for (const std::string method :
          {"snapkv:budget=24,window=4", "adakv:budget=24,window=4", "pyramidkv:budget=24,window=4",
           "chunkkv:budget=24,window=4", "sablock:budget=24", "h2o:budget=24,mode=prefill",
-          "streamingllm:budget=24,rolling=false", "int8+snapkv:budget=24,window=4"}) {
+          "streamingllm:budget=24,rolling=false", "tova:budget=24,mode=prefill",
+          "int8+snapkv:budget=24,window=4"}) {
       const std::string spec = method + kBeforeQuestion;
       Cells cells;
       cells.add(spec);
