@@ -42,6 +42,7 @@ std::vector<std::string> difference_suffixes(const std::string& baseline,
   return out;
 }
 
+constexpr int kDigitsOfP = 4;
 constexpr int kAllDigits = -1;  // as many as are needed to restore the exact value
 
 std::string field_text(const std::optional<double>& x, int digits) {
@@ -61,7 +62,6 @@ void add_estimate(CsvLine& line, const Estimate& e, int digits) {
 /// The fields of `difference_suffixes`.
 void add_difference(CsvLine& line, const std::optional<Difference>& difference,
                     const Comparison& comparison, int digits) {
-  constexpr int kDigitsOfP = 4;
   const int digits_of_p = digits < 0 ? digits : kDigitsOfP;
   add_estimate(line, difference ? difference->estimate : Estimate(), digits);
   std::optional<double> p, adjusted, equivalence;
@@ -76,7 +76,8 @@ void add_difference(CsvLine& line, const std::optional<Difference>& difference,
 
 std::string csv_table(const Pivot& p, bool guard_formulas) {
   const bool pending = p.has_pending(), missing = p.has_missing(), published = p.has_published(),
-             remarked = p.has_published_notes(), compared = p.has_differences();
+             tested = p.has_published_equivalence(), remarked = p.has_published_notes(),
+             compared = p.has_differences();
   CsvLine header(guard_formulas);
   for (const std::string& d : p.row_dimensions) header.text(d);
   for (const auto& column : p.columns) {
@@ -84,6 +85,7 @@ std::string csv_table(const Pivot& p, bool guard_formulas) {
     if (pending) suffixes.emplace_back(" pending");
     if (missing) suffixes.emplace_back(" missing");
     if (published) suffixes.insert(suffixes.end(), {" published", " difference"});
+    if (tested) suffixes.emplace_back(" published p equivalence");
     if (remarked) suffixes.emplace_back(" note");
     if (compared) {
       for (const std::string& baseline : p.baselines) {
@@ -111,6 +113,7 @@ std::string csv_table(const Pivot& p, bool guard_formulas) {
         line.number(e.published ? published_text(*e.published, digits) : "");
         line.number(e.published && x.known ? published_text(x.mean - *e.published, digits) : "");
       }
+      if (tested) line.number(field_text(e.published_equivalence, kDigitsOfP));
       if (remarked) line.text(join(e.published_notes, "; "));
       for (std::size_t b = 0; compared && b < p.baselines.size(); ++b)
         add_difference(line, entry ? e.differences[b] : std::nullopt, p.comparison, digits);

@@ -49,6 +49,12 @@ struct Comparison {
 std::vector<std::optional<Difference>> compare(const std::vector<std::vector<StratumPair>>& family,
                                                const Comparison& comparison = {});
 
+/// p-value of the equivalence of a mean and a published number, which counts as exact: two
+/// one-sided tests with `margin`.  Number and margin are in the unit that tables print.  nullopt if
+/// the values are not shares or their spread is not known.
+std::optional<double> equivalence_to(double published, const std::vector<const Stratum*>& strata,
+                                     double margin);
+
 /// A number of dialogues, or the reason for its absence: "more than 1000000000", "unknown: ...".
 struct NeededDialogues {
   std::optional<int> number;

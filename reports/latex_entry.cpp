@@ -21,6 +21,16 @@ class Line {
     field_.text += "$" + number + "$";
     return widen(number);
   }
+  /// Text with signs in math mode.
+  Line& tests(const std::string& tests) {
+    for (const char c : tests) {
+      if (c == '<')
+        number("<");
+      else
+        text(std::string(1, c));
+    }
+    return *this;
+  }
   Line& marked(const std::string& number, Mark mark) {
     if (mark == Mark::kNone) return this->number(number);
     const bool is_signed = number.starts_with('-');
@@ -94,14 +104,7 @@ void add_difference(Lines& lines, const std::optional<Difference>& difference, i
   lines.begin().text("(").number(number_text(e.mean, digits, /*sign=*/true));
   if (columns.interval && e.interval)
     lines.after(EntryLines::kMedium).interval(*e.interval, digits, /*sign=*/true);
-  Line& line = lines.after(EntryLines::kWide, ",");
-  for (const char c : tests_text(*difference)) {
-    if (c == '<')
-      line.number("<");
-    else
-      line.text(std::string(1, c));
-  }
-  line.text(")");
+  lines.after(EntryLines::kWide, ",").tests(tests_text(*difference)).text(")");
 }
 
 void add_published(Lines& lines, const Pivot::Entry& e) {
@@ -114,6 +117,7 @@ void add_published(Lines& lines, const Pivot::Entry& e) {
   lines.begin().text(paper);
   lines.after(EntryLines::kMedium, ",")
       .number(published_text(e.estimate.mean - *e.published, digits, /*sign=*/true))
+      .tests(equivalence_text(e.published_equivalence))
       .text("]");
 }
 

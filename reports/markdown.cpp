@@ -40,8 +40,9 @@ std::vector<std::string> parts_of(const Pivot::Entry& e, const EntryColumns& col
     out.push_back(d ? "(" + difference_text(*d, digits, columns.interval) + ")" : "(–)");
   }
   if (columns.published && e.published) {
-    out.push_back(fmt::format("[paper {}, {}]", published_text(*e.published, digits),
-                              published_text(x.mean - *e.published, digits, /*sign=*/true)));
+    out.push_back(fmt::format("[paper {}, {}{}]", published_text(*e.published, digits),
+                              published_text(x.mean - *e.published, digits, /*sign=*/true),
+                              equivalence_text(e.published_equivalence)));
   }
   if (x.failed > 0) out.push_back(fmt::format("{} failed", x.failed));
   return out;

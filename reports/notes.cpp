@@ -78,11 +78,14 @@ std::string caption(const std::vector<Pivot>& pivots, const std::string& differe
                           : "its interval and ",
         several ? "their" : "its",
         comparison.adjustment == Adjustment::kHolm ? "Holm's method" : "step-down maxT");
-    if (std::any_of(pivots.begin(), pivots.end(),
-                    [](const Pivot& p) { return p.has_equivalence(); })) {
-      out += fmt::format("; equivalence: p of two one-sided tests, within {} points",
-                         comparison.margin);
-    }
+  }
+  const auto equivalent = std::find_if(pivots.begin(), pivots.end(), [&](const Pivot& p) {
+    return (columns.difference && p.has_equivalence()) ||
+           (columns.published && p.has_published_equivalence());
+  });
+  if (equivalent != pivots.end()) {
+    out += fmt::format("; equivalence: p of two one-sided tests, within {} points",
+                       equivalent->comparison.margin);
   }
   out += ".";
   if (!counters) return out;

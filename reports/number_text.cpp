@@ -33,10 +33,12 @@ std::string p_text(double p) {
   return p < .0005 ? "p <0.001" : fmt::format("p {:.3f}", p);
 }
 
+std::string equivalence_text(const std::optional<double>& p) {
+  return p ? ", equivalence " + p_text(*p) : "";
+}
+
 std::string tests_text(const Difference& difference) {
-  std::string out = p_text(difference.against_zero.adjusted);
-  if (difference.equivalence) out += ", equivalence " + p_text(*difference.equivalence);
-  return out;
+  return p_text(difference.against_zero.adjusted) + equivalence_text(difference.equivalence);
 }
 
 }  // namespace turnbench

@@ -13,6 +13,9 @@ std::string number_text(double value, int digits, bool sign = false);
 /// papers print two for scores.
 std::string published_text(double value, int digits, bool sign = false);
 
+/// ", equivalence p 0.012"; "" if there is no p.
+std::string equivalence_text(const std::optional<double>& p);
+
 /// "[66.1, 75.1]"; with `sign` "[-31.9, +0.2]".
 std::string interval_text(const Interval& interval, int digits, bool sign = false);
 

@@ -102,6 +102,10 @@ bool Pivot::has_equivalence() const {
   });
 }
 
+bool Pivot::has_published_equivalence() const {
+  return any_entry(*this, [](const Entry& e) { return e.published_equivalence.has_value(); });
+}
+
 bool Pivot::has_counters() const {
   return std::any_of(counters.begin(), counters.end(), [](const auto& c) { return !c.empty(); });
 }

@@ -36,6 +36,8 @@ struct Pivot {
     /// For each of `baselines`, the difference to it, if there is one.
     std::vector<std::optional<Difference>> differences;
     std::optional<double> published;  ///< the number in the paper
+    /// With a margin: p of the test that the mean equals it within the margin.
+    std::optional<double> published_equivalence;
     std::vector<std::string> published_notes;
     std::vector<std::size_t> cells;  ///< of which it is the mean: indices in `Results::cells`
     int turn = -1;                   ///< the turn, if this is a dimension of the table
@@ -83,6 +85,7 @@ struct Pivot {
   bool has_marks() const;
   bool has_differences() const;
   bool has_equivalence() const;
+  bool has_published_equivalence() const;
   bool has_counters() const;  ///< false if all rows are probes
   /// The counters that some row has: turns with forced answers decode nothing.
   std::vector<ReportedCounter> shown_counters() const;

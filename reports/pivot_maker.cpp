@@ -36,6 +36,7 @@ class PivotMaker {
   static bool has_difference(const TableParts& parts, const Pivot::Entry& entry,
                              const BaselineCells& baselines);
   void add_differences(Pivot& pivot, const Comparison& comparison) const;
+  void compare_with_published(Pivot& pivot, double margin) const;
   std::optional<Pivot::Entry> entry(const TableParts& parts) const;
   void add_entries(Pivot& pivot) const;
   MethodLabels method_labels() const;
@@ -178,6 +179,21 @@ void PivotMaker::add_differences(Pivot& pivot, const Comparison& comparison) con
   if (has_two_families(tested)) pivot.notes.emplace_back(kTwoFamilies);
 }
 
+/// Tests whether means equal their published numbers within the margin.
+void PivotMaker::compare_with_published(Pivot& pivot, double margin) const {
+  if (margin == 0) return;
+  for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+    for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
+      auto& entry = pivot.entries[r][c];
+      if (!entry || !entry->published || !entry->estimate.known) continue;
+      std::vector<const Stratum*> strata;
+      for (const TablePart& part : scorable(layout_.parts(r, c)))
+        strata.push_back(&layout_.stratum(part));
+      entry->published_equivalence = equivalence_to(*entry->published, strata, margin);
+    }
+  }
+}
+
 void PivotMaker::add_comparability(Pivot& pivot) const {
   std::vector<const Cell*> cells;
   std::vector<std::vector<const Cell*>> by_row(pivot.rows.size());
@@ -220,6 +236,7 @@ Pivot PivotMaker::make(const Comparison& comparison) {
   out.comparison = comparison;
   add_entries(out);
   add_differences(out, comparison);
+  compare_with_published(out, comparison.margin);
   add_marks(layout_, out);
   add_comparability(out);
   out.basis = basis_of(layout_, out);

@@ -34,6 +34,7 @@ OrderedJson entry_json(const Pivot& pivot, std::size_t row, std::size_t column) 
   out["failed"] = e.estimate.failed;
   out["pending"] = e.pending;
   out["published"] = optional_number(e.published);
+  if (e.published_equivalence) out["published_p_equivalence"] = *e.published_equivalence;
   if (e.mark != Mark::kNone) out["mark"] = e.mark == Mark::kBest ? "best" : "second";
   if (!e.missing.empty()) out["missing"] = e.missing;
   for (std::size_t b = 0; b < pivot.baselines.size(); ++b) {

@@ -87,8 +87,9 @@ std::string entry_html(const std::optional<Pivot::Entry>& e) {
                        escape_markup(tests_text(*d)));
   }
   if (e->published) {
-    out += second_line(fmt::format("paper {} ({})", published_text(*e->published, digits),
-                                   published_text(x.mean - *e->published, digits, /*sign=*/true)));
+    out += second_line(fmt::format("paper {} ({}{})", published_text(*e->published, digits),
+                                   published_text(x.mean - *e->published, digits, /*sign=*/true),
+                                   escape_markup(equivalence_text(e->published_equivalence))));
   }
   if (x.failed > 0) out += second_line(fmt::format("{} failed", x.failed));
   return out + "</td>";

@@ -16,6 +16,16 @@ bool nothing_differs(const Contributions& contributions) {
                      });
 }
 
+bool nothing_varies(const Contributions& contributions) {
+  constexpr double kRounding = 1e-12;
+  return std::all_of(contributions.populations.begin(), contributions.populations.end(),
+                     [](const Contributions::OfPopulation& p) {
+                       return std::all_of(
+                           p.residuals.begin(), p.residuals.end(),
+                           [](double residual) { return std::abs(residual) < kRounding; });
+                     });
+}
+
 }  // namespace
 
 double no_difference_probability(const Contributions& contributions, double margin) {
@@ -52,6 +62,14 @@ double equivalence_p(double mean, const Spread& spread, const Contributions& con
   return nothing_differs(contributions)
              ? std::max(p, no_difference_probability(contributions, margin))
              : p;
+}
+
+double equivalence_to_constant_p(double difference, const Spread& spread,
+                                 const Contributions& contributions, double margin) {
+  const double rest = margin - std::abs(difference),
+               p = student_t_tail(rest / difference_error(spread), spread.freedom);
+  if (!nothing_varies(contributions)) return p;
+  return rest > 0 ? std::max(p, no_difference_probability(contributions, rest)) : 1;
 }
 
 }  // namespace turnbench

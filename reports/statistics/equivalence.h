@@ -14,6 +14,11 @@ namespace turnbench {
 double equivalence_p(double mean, const Spread& spread, const Contributions& contributions,
                      double margin);
 
+/// The same test of a mean over dialogues and a constant, `difference` apart.  If nothing varies,
+/// the p-value is at least the largest probability of this outcome at a distance of margin - |D|.
+double equivalence_to_constant_p(double difference, const Spread& spread,
+                                 const Contributions& contributions, double margin);
+
 /// The largest probability that no dialogue differs, as defined above.
 double no_difference_probability(const Contributions& contributions, double margin);
 

@@ -283,6 +283,31 @@ TEST(Estimate, EquivalenceHasAMargin) {
   EXPECT_FALSE(difference({{&b, &b}}, {Adjustment::kMaxT, 1}).equivalence);
 }
 
+// The same p as for paired differences to a constant; values that do not vary are no certainty.
+TEST(Estimate, EquivalenceToAPublishedNumber) {
+  const auto p = population("p", 40);
+  std::vector<double> scores(40, 1);
+  const Stratum right = stratum(p, scores);
+  for (std::size_t i = 0; i < 12; ++i) scores[i] = .25 + .02 * static_cast<double>(i);
+  Stratum mixed = stratum(p, scores);
+  for (const double published : {60.0, 79.5, 81.0, 99.0}) {
+    const Stratum constant = stratum(p, std::vector<double>(40, published / 100));
+    for (const double margin : {1.0, 5.0, 30.0}) {
+      EXPECT_NEAR(
+          equivalence_to(published, {&mixed}, margin).value(),
+          difference({{&mixed, &constant}}, {Adjustment::kMaxT, margin}).equivalence.value(), 1e-12)
+          << published << " " << margin;
+    }
+  }
+  EXPECT_LT(equivalence_to(81, {&mixed}, 30).value(), .001);
+  EXPECT_GT(equivalence_to(60, {&mixed}, 5).value(), .5);
+  // A method that is right with probability .97 answers 40 dialogues correctly with probability .3.
+  EXPECT_NEAR(equivalence_to(99, {&right}, 4).value(), std::pow(.97, 40), 1e-9);
+  EXPECT_EQ(equivalence_to(95, {&right}, 4).value(), 1);
+  mixed.is_share = false;
+  EXPECT_FALSE(equivalence_to(81, {&mixed}, 30));
+}
+
 TEST(Estimate, NeededDialogues) {
   const auto p = population("p", 100);
   std::vector<double> scores(100, 1);

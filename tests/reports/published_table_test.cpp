@@ -11,6 +11,7 @@
 #include "hand_made_store.h"
 #include "harness/experiment/published.h"
 #include "reports/notes.h"
+#include "reports/number_text.h"
 #include "reports/pivot.h"
 #include "reports/render.h"
 #include "tests/message_of.h"
@@ -47,9 +48,9 @@ class PublishedTable : public testing::Test {
     for (const Cell& cell : hand_.store().cells("hand"))
       for (const char* id : {"a", "b", "c", "d"}) hand_.add(cell.key, id, 1, 0);
   }
-  Pivot table(std::size_t i) {
+  Pivot table(std::size_t i, double margin = 0) {
     const Results results(hand_.store(), "hand");
-    return make_pivot(results, results.tables()[i]);
+    return make_pivot(results, results.tables()[i], {.margin = margin});
   }
 
   std::string csv_of(std::size_t i) {
@@ -119,6 +120,23 @@ TEST_F(PublishedTable, EveryFormatShowsNumberAndDifference) {
   EXPECT_TRUE(lines[1].starts_with("full,50.00,")) << lines[1];
   EXPECT_NE(lines[1].find(",4,8,0,60.50,-10.50,,50.00,"), std::string::npos) << lines[1];
   EXPECT_NE(lines[2].find(",4,8,0,,,,\"sinks: none"), std::string::npos) << lines[2];
+}
+
+TEST_F(PublishedTable, MarginsTestTheEquivalence) {
+  const auto published = [](const Pivot& p) { return p.entries[0][1]->published_equivalence; };
+  EXPECT_FALSE(published(table(1)));
+  EXPECT_FALSE(table(1, 60).entries[2][0]->published_equivalence) << "no number";
+  EXPECT_LT(published(table(1, 60)).value(), published(table(1, 2)).value());
+  const Results results(hand_.store(), "hand");
+  const Comparison options{.margin = 60};
+  const std::string p = p_text(published(table(1, 60)).value());
+  EXPECT_NE(render_markdown(results, options).find("[paper 51.25, -1.25, equivalence " + p + "]"),
+            std::string::npos);
+  EXPECT_NE(render_markdown(results, options).find("two one-sided tests, within 60 points"),
+            std::string::npos);
+  EXPECT_NE(render_latex(results, options).find(", equivalence "), std::string::npos);
+  EXPECT_NE(render_html(results, options).find("(-1.25, equivalence "), std::string::npos);
+  EXPECT_NE(render_json(results, options).find("\"published_p_equivalence\""), std::string::npos);
 }
 
 TEST_F(PublishedTable, NotesFollowTheTable) {
