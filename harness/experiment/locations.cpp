@@ -104,7 +104,9 @@ std::string Locations::collection_path(const std::string& name) const {
 std::vector<std::string> data_names(const DatasetEntry& entry, const std::string& where) {
   const Dataset& dataset = find_dataset(entry.name, where);
   if (!dataset.takes_source) return {};
-  std::vector<std::string> out = {entry.label, entry.name};
+  std::vector<std::string> out = {entry.label};
+  if (!entry.task.empty()) out.push_back(entry.task);
+  out.push_back(entry.name);
   if (!dataset.collection.empty()) out.push_back(dataset.collection);
   return out;
 }

@@ -201,6 +201,18 @@ std::vector<std::string> labels_of(const std::vector<PublishedNumber>& numbers,
   return {out.begin(), out.end()};
 }
 
+/// The labels of the datasets with a published number of their own or of their task.
+std::vector<std::string> datasets_of(const std::vector<PublishedNumber>& numbers,
+                                     const Manifest& manifest) {
+  std::vector<std::string> out = labels_of(numbers, "dataset");
+  const std::vector<std::string> tasks = labels_of(numbers, "task");
+  for (const DatasetEntry& entry : manifest.datasets) {
+    if (std::find(tasks.begin(), tasks.end(), entry.task) != tasks.end())
+      out.push_back(entry.label);
+  }
+  return out;
+}
+
 /// The entries to keep: the first and the last value of every sweep, and those in `needed`.
 template <typename Entries, typename Label>
 std::vector<const typename Entries::value_type*> sweep_ends(
@@ -240,7 +252,7 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
                                    History::kDense) != manifest.histories.end();
   for (const DatasetEntry* entry : sweep_ends(
            manifest.datasets, [](const DatasetEntry& d) { return d.label; },
-           labels_of(numbers, "dataset"))) {
+           datasets_of(numbers, manifest))) {
     const auto index = static_cast<std::size_t>(entry - manifest.datasets.data());
     const bool has_files = !locations.dataset_path(*entry, manifest).empty();
     if (has_files) max_prompt = kMaxRecordPrompt;

@@ -178,6 +178,19 @@ TEST(Smoke, KeepsDatasetsWithFiles) {
   }
 }
 
+// One folder for each length, say.
+TEST(Locations, ATaskOfTheManifestNamesData) {
+  const Manifest m = parse_manifest(R"({"name": "n", "models": ["tiny"], "methods": ["full"],
+      "datasets": [{"name": "ruler-vt", "label": "4K vt", "task": "4K"},
+                   {"name": "ruler-vt", "label": "8K vt", "task": "8K"}, "ruler-cwe"]})",
+                                    "m.json");
+  Locations locations;
+  locations.data = {{"4K", "/data/4096"}, {"ruler", "/data/other"}, {"8K vt", "/data/8192"}};
+  std::vector<std::string> found;
+  for (const DatasetEntry& entry : m.datasets) found.push_back(locations.dataset_path(entry, m));
+  EXPECT_EQ(found, (std::vector<std::string>{"/data/4096", "/data/8192", "/data/other"}));
+}
+
 TEST(Smoke, KeepsTheTurnsOfRecords) {
   Manifest m = parse_manifest(
       R"({"name": "n", "models": ["tiny"], "methods": ["full"], "datasets": ["gsm8k", "sharegpt"]})",
