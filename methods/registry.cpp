@@ -21,6 +21,7 @@
   X(lagkv)                   \
   X(criticalkv)              \
   X(expected_attention)      \
+  X(duoattention)            \
   X(oracle)                  \
   X(sparq)                   \
   X(infllm)                  \

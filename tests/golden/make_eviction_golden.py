@@ -10,9 +10,10 @@ PyramidKV's budgets include the window in kvpress: only their sizes are written.
 import json
 import pathlib
 
+import numpy
 import torch
-from kvpress import (AdaKVPress, ChunkKVPress, CriticalAdaKVPress, CriticalKVPress, ExpectedAttentionPress,
-                     KeyDiffPress, LagKVPress, ObservedAttentionPress, PyramidKVPress, SnapKVPress,
+from kvpress import (AdaKVPress, ChunkKVPress, CriticalAdaKVPress, CriticalKVPress, DuoAttentionPress,
+                     ExpectedAttentionPress, KeyDiffPress, LagKVPress, ObservedAttentionPress, PyramidKVPress, SnapKVPress,
                      StreamingLLMPress, TOVAPress)
 from kvpress.utils import compute_n_kept
 from transformers import DynamicCache, LlamaForCausalLM
@@ -21,6 +22,7 @@ from runs import runs
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 MODEL = TESTS / "data" / "models" / "llama3"
+METHODS = TESTS / "data" / "methods"
 
 
 @torch.no_grad()
@@ -45,6 +47,14 @@ def kept_positions(model, press, ids):
         layer.self_attn.masked_key_indices = None
         out.append(heads)
     return out
+
+
+def duo_attention(sparsity, sinks, recent):
+    """DuoAttentionPress with the gates of a file instead of those of a known model."""
+    press = DuoAttentionPress(sparsity)
+    gates = numpy.clip(numpy.loadtxt(METHODS / "duoattention.tsv", delimiter="\t"), 0, 1)
+    press.load_attention_pattern = lambda model: (sinks, recent, gates)
+    return press
 
 
 def main():
@@ -87,6 +97,10 @@ def main():
         b = 4 + 32 + 7 * each
         cases.append((f"lagkv:budget={b},sinks=4,lag=32",
                       LagKVPress(1 - (b + 0.5) / n, n_sink=4, lag_size=32), "sdpa"))
+    # 0.25 of six heads are 2, 0.75 are 4: halves are rounded to even.
+    for sparsity, sinks, recent in ((0.25, 8, 32), (0.5, 4, 100), (0.75, 0, 1), (1, 128, 131), (1, 128, 132)):
+        cases.append((f"duoattention:gates=duoattention.tsv,sparsity={sparsity},sinks={sinks},recent={recent}",
+                      duo_attention(sparsity, sinks, recent), "sdpa"))
     pyramid = []
     for ratio in (0.6, 0.8):
         sizes = [len(heads[0]) for heads in
@@ -100,9 +114,8 @@ def main():
             kept = [[head + [n - 1] for head in layer] for layer in kept]
         out["cases"].append({"method": spec,
                              "kept": [[runs(head) for head in layer] for layer in kept]})
-    path = TESTS / "data" / "methods" / "kvpress.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(out, separators=(",", ":")) + "\n")
+    METHODS.mkdir(exist_ok=True)
+    (METHODS / "kvpress.json").write_text(json.dumps(out, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ TEST_F(History, DynamicMethodsKeepTheirBudget) {
   std::vector<std::string> specs = {"h2o:budget=24,gran=query_head"};
   for (const MethodInfo& info : all_methods()) {
     const Policies policies = Method::parse(std::string(info.name)).make();
-    if (!policies.eviction || !policies.eviction->evicts_in_answers()) continue;
+    if (!policies.evict_in_answers() || !test::has_budget(info)) continue;
     test::Values values = {{"budget", std::to_string(24 + test::counts_the_current(info))}};
     for (const ParameterInfo& p : info.parameters) {
       if (p.name == "t_max") values["t_max"] = "64";  // the answer has no limit here

@@ -39,7 +39,8 @@ TEST(Kvpress, KeptPositions) {
   const Json all = read_json(kData / "methods/kvpress.json");
   for (const Json& golden : all.at("cases")) {
     const auto spec = golden.at("method").get<std::string>();
-    Sequence sequence = engine.make_sequence(Method::parse(spec).make());
+    Sequence sequence =
+        engine.make_sequence(Method::parse(spec, "method", kData / "methods").make());
     const Pass pass{.sequence = &sequence, .tokens = ids, .prompt_end = true};
     engine.prefill({&pass, 1});
     for (int l = 0; l < sequence.shape().layers; ++l) {

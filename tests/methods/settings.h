@@ -67,6 +67,7 @@ inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudge
                                           {"n_local", ParameterInfo::Kind::kInteger, "100000"},
                                           {"slash", ParameterInfo::Kind::kInteger, "100000"},
                                           {"gamma", ParameterInfo::Kind::kNumber, "1.001"},
+                                          {"sparsity", ParameterInfo::Kind::kNumber, "0"},
                                           {"lw", ParameterInfo::Kind::kInteger, "100000"}};
 
 /// Parameters that multiply the budget: with the value x, a budget of B tokens keeps x B.
