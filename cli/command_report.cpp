@@ -206,7 +206,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
   command
       ->add_option("--margin", o->margin,
                    "points within which methods are equivalent: adds the p of two one-sided tests "
-                   "to every difference of scores")
+                   "to every difference of scores, and to published numbers")
       ->check(score_points());
   command->add_option("-o,--output", o->output,
                       "file; default: stdout. Replaces only files that report wrote: html, tex and "

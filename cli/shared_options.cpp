@@ -74,7 +74,7 @@ void ModelOptions::add_to(CLI::App& command) {
   command.add_option("--dtype", dtype, "weights: auto (as stored), f32, f16, bf16");
   command.add_option("--kv-dtype", kv_dtype, "keys and values: f32, f16, bf16");
   command.add_option("--math", math,
-                     "factors of the linear layers' products: f32, bf16 (weights of bf16)");
+                     "operands of linear layers (weights and inputs): f32, bf16 (weights of bf16)");
   command.add_option("--threads", threads, "threads; 0: all processors")
       ->transform(whole_number(0, 1024));
   command.add_option("--device", device, kDeviceHelp);
@@ -142,7 +142,10 @@ void SweepOptions::add_to(CLI::App& command) {
   // One value each, so that a manifest may follow.
   command.add_option("--model", models, "NAME=DIR: directory of a model of the manifest")
       ->allow_extra_args(false);
-  command.add_option("--data", data, "NAME=DIR: directory of a dataset or collection (longbench)")
+  command
+      .add_option(
+          "--data", data,
+          "NAME=PATH: file or directory of a label, task, dataset or collection (longbench)")
       ->allow_extra_args(false);
   command
       .add_option("--workers", workers,

@@ -340,8 +340,8 @@ const ParameterInfo& compress_parameter() {
 void refuse_before_question(const Method& method, const std::string& where) {
   if (!method.policies().evicts_before_question) return;
   throw input_error(
-      "{}: found {}=before_question, expected none: only prompts of dialogues that a manifest runs "
-      "have a known question",
+      "{}: found {}=before_question, expected none: only the methods of a manifest evict before "
+      "questions, which are known there",
       where, compress_parameter().name);
 }
 

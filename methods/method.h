@@ -124,9 +124,11 @@ class EvictionScorer;
 struct ModelConfig;
 struct MethodAction;  // methods/actions/action.h
 
-/// Where the parameter "budget" differs from the tokens that a KV head keeps of a prompt, or reads.
+/// How the parameter "budget" deviates from its plain meaning: the number of tokens that a KV head
+/// keeps of a prompt, or reads.
 struct BudgetTraits {
-  /// The token of a decode step counts: one token less remains after the prompt.
+  /// The budget includes the current token of a decode step: budget - 1 tokens of the prompt
+  /// remain.
   bool counts_current = false;
   bool per_query_head = false;  ///< tokens that each query head reads
   /// A share refers to the tokens after the "sinks", which come on top.
@@ -142,12 +144,13 @@ struct MethodInfo {
   std::string_view deviations;   ///< reconstructed details and own decisions, or ""
   std::vector<ParameterInfo> parameters;
   BudgetTraits budget_traits = {};
-  /// Makes the method's scorer for methods with a parameter "scorer", from the values of their
-  /// parameters, which include "window"; null if it has none.
+  /// Makes this method's scorer, for use by methods that have a parameter "scorer".  It receives
+  /// the values of the other method's parameters, which include "window".  null: there is no
+  /// scorer.
   std::function<std::shared_ptr<const EvictionScorer>(const Parameters&)> scorer = nullptr;
   /// Makes the policies.  @throws Error (input) for invalid combinations of values.
   std::function<Policies(const Parameters&)> make;
-  /// Default placement of keys and values if not on the device: values of placement_parameters().
+  /// This method's defaults of placement_parameters(), as far as they differ from the general ones.
   std::map<std::string, std::string> placement = {};
   /// Throws an Error for settings that do not fit a model; null: `check_model` derives all checks
   /// from the units of the parameters.
@@ -227,7 +230,7 @@ const std::vector<ParameterInfo>& placement_parameters();
 /// The parameter of every method that evicts, and does so only at the end of prompts: when.  Its
 /// default is not part of canonical texts.
 const ParameterInfo& compress_parameter();
-/// Refuses a method that evicts before the question, for prompts that are computed in one pass.
+/// Refuses a method that evicts before the question, where prompts are computed in one pass.
 /// @throws Error (input); `where` names the place in messages.
 void refuse_before_question(const Method& method, const std::string& where);
 

@@ -50,7 +50,7 @@ struct LayerView {
 
   Backend* backend = nullptr;  ///< the backend of this layer
 
-  // For selection policies, except `scratch`:
+  // Eviction policies may use `memo`, `scratch` and `attention_out`; the rest is for selections.
   MatrixView<const float> queries = {};  ///< of the pass, after RoPE: [rows, heads * head_dim]
   /// The queries rotated to relative distance `max_distance` (clamped RoPE), to be scored against
   /// keys before RoPE; null if the policy sets no `max_distance`.

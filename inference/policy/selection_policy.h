@@ -40,9 +40,9 @@ class SelectionPolicy {
   virtual ~SelectionPolicy() = default;
   virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
   virtual SelectionTraits traits() const { return {}; }
-  /// The device memory that a turn's decode steps require for one layer.  known: once
-  /// `after_prefill` has been called, the layer at the end of the prompt; before that, null (for
-  /// example for memory estimates), and the result must be an upper bound.
+  /// The device memory that a turn's decode steps require for one layer.  known: the
+  /// layer at the end of the prompt; null before `after_prefill` has been called, for example in
+  /// memory estimates.  With null, the result must be an upper bound.
   virtual DeviceNeeds demand(const PromptSize& prompt, const LayerView* known) const;
   /// The pinned tokens of a set: those that must be on the device in the step in which the set has
   /// `tokens` tokens, whether or not the step selects them.  Ascending, disjoint ranges; the last
@@ -51,7 +51,7 @@ class SelectionPolicy {
   /// Builds the index of a layer at the end of a turn's prefill.  Sets and statistics are those
   /// after eviction.
   virtual void after_prefill(const LayerView&) {}
-  /// The slots that a decode step reads of a layer.
+  /// The slots of a layer that a decode step reads.
   virtual Selection select(const LayerView& view) = 0;
   /// Named numbers for the record of a turn.  They must be reproducible.
   virtual std::vector<std::pair<std::string, double>> counters() const { return {}; }
