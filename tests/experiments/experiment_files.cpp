@@ -28,7 +28,8 @@ std::vector<std::string> manifests_in(std::initializer_list<const char*> folders
 }  // namespace
 
 std::vector<std::string> paper_manifests() {
-  return manifests_in({"loopserve", "pqcache", "published", "round-attention", "sablock", "specontext"});
+  return manifests_in(
+      {"loopserve", "pqcache", "published", "round-attention", "sablock", "specontext"});
 }
 
 std::vector<std::string> smollm2_manifests() {
