@@ -164,6 +164,7 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
                         .quiet = common.quiet,
                         .with_table = !manifest.isolated && store.journal_note().empty(),
                         .is_stopping = [&] { return interrupts.any(); }});
+    if (plan.unit_count() > 0) display.show({.units = plan.unit_count()});
     interrupts.set_idle(false);
     summary = run_plan(
         plan, store, run, [&] { return interrupts.any(); },

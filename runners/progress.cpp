@@ -21,10 +21,12 @@ std::string duration(double seconds) {
 }
 
 std::string progress_text(const Progress& p) {
-  const double left = p.units_done == 0 ? 0
-                                        : p.seconds / static_cast<double>(p.units_done) *
-                                              static_cast<double>(p.units - p.units_done);
-  std::string out = fmt::format("{} of {} units, {} left", p.units_done, p.units, duration(left));
+  std::string out = fmt::format("{} of {} units", p.units_done, p.units);
+  if (p.units_done > 0) {
+    const double left =
+        p.seconds * (static_cast<double>(p.units) / static_cast<double>(p.units_done) - 1);
+    out += fmt::format(", {} left", duration(left));
+  }
   if (p.tokens > 0 && p.seconds > 0)
     out += fmt::format(", {:.0f} tokens/s", static_cast<double>(p.tokens) / p.seconds);
   if (p.failed > 0) out += fmt::format(", {} records failed", p.failed);

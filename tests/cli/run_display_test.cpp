@@ -81,6 +81,8 @@ Shown run_on_terminal(bool isolated, unsigned short columns = 100) {
 TEST(RunDisplay, ShowsProgressAndTheMeansSoFar) {
   const Shown shown = run_on_terminal(false);
   EXPECT_EQ(shown.run.code, 0);
+  EXPECT_EQ(shown.terminal.find("0 of 80 units"), std::string("\r\033[J").size())
+      << "before the first unit ends: " << shown.terminal;
   EXPECT_NE(shown.terminal.find(" of 80 units, "), std::string::npos) << shown.terminal;
   EXPECT_NE(shown.terminal.find(" tokens/s"), std::string::npos);
   EXPECT_NE(shown.terminal.find("\nmeans so far, x100"), std::string::npos) << shown.terminal;
