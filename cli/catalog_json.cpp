@@ -22,7 +22,7 @@ std::string_view kind_name(ParameterInfo::Kind kind) {
       return "choice";
     case ParameterInfo::Kind::kFile:
       return "file";
-    case ParameterInfo::Kind::kDirectory:
+    case ParameterInfo::Kind::kDraft:
       return "directory";
     case ParameterInfo::Kind::kLayers:
       return "layers";

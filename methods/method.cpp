@@ -108,6 +108,11 @@ std::string pinned_path(const std::string& text, std::string_view none, const st
   return pinned;
 }
 
+/// The draft that the value of a parameter names: `tiny`, or a directory.
+DraftCheckpoint open_draft(const std::string& name, const std::filesystem::path& folder) {
+  return name == "tiny" ? DraftCheckpoint::of_tiny() : DraftCheckpoint::open(folder / name);
+}
+
 /// The value in canonical form; refuses values that do not fit the declaration.
 std::string check_value(const ParameterInfo& p, const std::string& text, const std::string& where,
                         const std::filesystem::path& folder) {
@@ -150,9 +155,9 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
       return pinned_path(text, "none", where, [&](const std::string& path) {
         return hash_text(read_file(folder / path));
       });
-    case ParameterInfo::Kind::kDirectory:
+    case ParameterInfo::Kind::kDraft:
       return pinned_path(text, p.unit, where, [&](const std::string& path) {
-        return DraftCheckpoint::open(folder / path).content_hash();
+        return open_draft(path, folder).content_hash();
       });
   }
   return text;
@@ -300,11 +305,11 @@ std::optional<std::filesystem::path> Parameters::file(std::string_view name) con
   return folder_ / value.substr(0, value.find('#'));
 }
 
-std::optional<std::filesystem::path> Parameters::directory(std::string_view name) const {
+std::shared_ptr<const DraftCheckpoint> Parameters::draft(std::string_view name) const {
   const std::string& value = text(name);
   const std::size_t hash = value.find('#');
-  if (hash == std::string::npos) return std::nullopt;
-  return folder_ / value.substr(0, hash);
+  if (hash == std::string::npos) return nullptr;
+  return std::make_shared<const DraftCheckpoint>(open_draft(value.substr(0, hash), folder_));
 }
 
 const std::vector<ParameterInfo>& placement_parameters() {

@@ -16,6 +16,8 @@
 
 namespace turnbench {
 
+class DraftCheckpoint;
+
 /// A number of tokens, or a share of the available tokens.
 struct Budget {
   bool is_ratio = false;
@@ -34,7 +36,7 @@ struct ParameterInfo {
     kFlag,
     kChoice,
     kFile,
-    kDirectory,
+    kDraft,  ///< a directory with a draft model, or tiny: the embedded one
     kLayers,
     kMethod,
     kScorer  ///< the name of a method that registers a scorer
@@ -42,8 +44,8 @@ struct ParameterInfo {
   std::string_view name;
   Kind kind;
   std::string_view fallback;  ///< default value as text; "": the parameter is required
-  /// tokens, share, ...; for a choice, its values separated by |; for a directory, the word that
-  /// means "no directory"
+  /// tokens, share, ...; for a choice, its values separated by |; for a draft, the word that
+  /// means "no draft"
   std::string_view unit;
   std::string_view description;
   double min = 0, max = 1e9;
@@ -78,8 +80,8 @@ class Parameters {
   LayerRule layers(std::string_view name) const;
   /// The path; nullopt if the value is "none".
   std::optional<std::filesystem::path> file(std::string_view name) const;
-  /// The path; nullopt if the value is the parameter's word for "no directory".
-  std::optional<std::filesystem::path> directory(std::string_view name) const;
+  /// The draft model; null if the value is the parameter's word for "no draft".
+  std::shared_ptr<const DraftCheckpoint> draft(std::string_view name) const;
 
   /// "name=value,..." in the order of declaration, defaults included.  A file or directory is
   /// written as PATH#HASH with the hash of its content; a given PATH#HASH is refused if the hash

@@ -231,7 +231,7 @@ void compare_shared_parameters(const std::vector<Subject>& subjects, Remarks& re
                           [&](const UniversalParameter& other) { return other.name == key.first; });
           const bool left_out = key.first.empty() || key.first == "budget" || universal ||
                                 p.kind == ParameterInfo::Kind::kFile ||
-                                p.kind == ParameterInfo::Kind::kDirectory;
+                                p.kind == ParameterInfo::Kind::kDraft;
           if (!left_out && std::find(parameters.begin(), parameters.end(), key) == parameters.end())
             parameters.push_back(key);
         }

@@ -17,7 +17,7 @@ std::string canonical_value(const MethodSettings::Part& part, const std::string&
   const auto& declared = part.info->parameters;
   const auto found = std::find_if(declared.begin(), declared.end(),
                                   [&](const ParameterInfo& p) { return p.name == name; });
-  if (found == declared.end() || found->kind == Kind::kFile || found->kind == Kind::kDirectory)
+  if (found == declared.end() || found->kind == Kind::kFile || found->kind == Kind::kDraft)
     return value;
   ParameterInfo alone = *found;
   alone.only_with = "";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -9,6 +10,11 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/text.h"
+
+extern "C" {
+extern const std::byte turnbench_tiny_draft_config_begin[], turnbench_tiny_draft_config_end[];
+extern const std::byte turnbench_tiny_draft_weights_begin[], turnbench_tiny_draft_weights_end[];
+}
 
 namespace turnbench {
 namespace {
@@ -98,38 +104,49 @@ DraftCheckpoint DraftCheckpoint::open(const std::filesystem::path& directory) {
         "torch.load('pytorch_model.bin', weights_only=True).items()}}, 'model.safetensors')\"",
         folder);
   }
-  DraftCheckpoint out;
-  out.folder_ = folder;
   const std::string config_path = (directory / "config.json").string();
-  out.config_ = read_file(config_path);
-  const Json json = parse_json(out.config_, config_path);
-  out.shape_ = parse_shape(JsonView(json, config_path));
-  out.tensors_ = Safetensors::open(
-      directory, [](const std::string& name) { return !known_name(name).empty(); });
-  for (const auto& [name, tensor] : out.tensors_.all()) {
-    const auto [known, is_new] = out.names_.emplace(known_name(name), name);
+  return {folder, read_file(config_path), config_path,
+          Safetensors::open(directory,
+                            [](const std::string& name) { return !known_name(name).empty(); })};
+}
+
+DraftCheckpoint DraftCheckpoint::of_tiny() {
+  const std::string name = "head=tiny (for the model tiny only)";
+  const auto* config = reinterpret_cast<const char*>(turnbench_tiny_draft_config_begin);
+  const auto* end = reinterpret_cast<const char*>(turnbench_tiny_draft_config_end);
+  return {name, std::string(config, end), name + "/config.json",
+          Safetensors::from_memory(
+              {turnbench_tiny_draft_weights_begin, turnbench_tiny_draft_weights_end}, name)};
+}
+
+DraftCheckpoint::DraftCheckpoint(std::string folder, std::string config,
+                                 const std::string& config_path, Safetensors tensors)
+    : folder_(std::move(folder)), config_(std::move(config)), tensors_(std::move(tensors)) {
+  const Json json = parse_json(config_, config_path);
+  shape_ = parse_shape(JsonView(json, config_path));
+  for (const auto& [name, tensor] : tensors_.all()) {
+    const auto [known, is_new] = names_.emplace(known_name(name), name);
     if (!is_new) {
-      throw input_error("{}: found the tensors {} and {}, expected one of them", folder,
+      throw input_error("{}: found the tensors {} and {}, expected one of them", folder_,
                         known->second, name);
     }
   }
-  DraftShape& s = out.shape_;
+  DraftShape& s = shape_;
   // Uses the name in the file, if there is one, in messages.
   const auto require = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
-    const auto found = out.names_.find(name);
+    const auto found = names_.find(name);
     const bool beside = std::find(kBeside.begin(), kBeside.end(), name) != kBeside.end();
-    out.tensors_.at(found != out.names_.end() ? found->second : (beside ? "" : "midlayer.") + name,
-                    shape);
+    tensors_.at(found != names_.end() ? found->second : (beside ? "" : "midlayer.") + name, shape);
   };
   const auto allow = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
-    if (out.find(name) != nullptr) require(name, shape);
+    if (find(name) != nullptr) require(name, shape);
   };
-  if (const TensorView* q = out.find(std::string(kQuery) + ".weight");
+  if (const TensorView* q = find(std::string(kQuery) + ".weight");
       s.head_dim == 0 && q != nullptr && q->shape.size() == 2) {
     s.head_dim = static_cast<int>(std::min<std::int64_t>(q->shape[0] / s.heads, kMostElements));
   }
   if (s.head_dim % 2 != 0) {
-    throw input_error("{}: found an odd head_dim of {}, expected an even one", folder, s.head_dim);
+    throw input_error("{}: found an odd head_dim of {}, expected an even one", folder_, s.head_dim);
   }
   const std::int64_t hidden = s.hidden, q = std::int64_t{s.heads} * s.head_dim,
                      k = std::int64_t{s.kv_heads} * s.head_dim;
@@ -142,13 +159,12 @@ DraftCheckpoint DraftCheckpoint::open(const std::filesystem::path& directory) {
     allow(norm, {s.head_dim});
   require("fc.weight", {hidden, static_cast<std::int64_t>(s.features()) * s.target_hidden});
   if (!s.own_embedding) {
-    out.names_.erase("embed_tokens.weight");
+    names_.erase("embed_tokens.weight");
   } else {
-    const TensorView* table = out.find("embed_tokens.weight");
+    const TensorView* table = find("embed_tokens.weight");
     const bool is_table = table != nullptr && table->shape.size() == 2;
     require("embed_tokens.weight", {is_table ? table->shape[0] : 1, hidden});
   }
-  return out;
 }
 
 std::string DraftCheckpoint::content_hash() const {

@@ -34,8 +34,11 @@ class DraftCheckpoint {
  public:
   /// @throws Error (input) if files or tensors are missing or have other sizes than expected.
   static DraftCheckpoint open(const std::filesystem::path& directory);
+  /// The draft of the model `tiny`, which is linked into the program.
+  static DraftCheckpoint of_tiny();
 
   const DraftShape& shape() const { return shape_; }
+  /// The directory, or a name of the embedded draft, for messages.
   const std::string& folder() const { return folder_; }
   /// A tensor by its name inside the layer ("self_attn.q_proj.weight") or outside it ("fc.weight",
   /// "embed_tokens.weight"); null if it is optional and absent.
@@ -46,6 +49,9 @@ class DraftCheckpoint {
   std::string content_hash() const;
 
  private:
+  DraftCheckpoint(std::string folder, std::string config, const std::string& config_path,
+                  Safetensors tensors);
+
   std::string folder_;
   DraftShape shape_;
   std::string config_;

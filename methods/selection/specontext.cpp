@@ -170,13 +170,16 @@ MethodInfo specontext() {
           "constant; while a prompt is computed, the tokens of all layers pass through the device; "
           "the first step after each prompt loads all tokens that it reads; none of this applies "
           "with placement=device; with an eviction, a layer reads the selected tokens that it has "
-          "kept; head=random is a control, not a retriever: random weights of the model's own "
-          "sizes, for feat=prev of layers 0, the middle one and the last if the model has fewer "
-          "than seven; ties go to the earlier token",
+          "kept; head=tiny was trained to predict the model's distribution and, which is not in "
+          "the paper, to imitate the mean attention of the model's layers; head=random is a "
+          "control, not a retriever: random weights of the model's own sizes, for feat=prev of "
+          "layers 0, the middle one and the last if the model has fewer than seven; ties go to the "
+          "earlier token",
       .parameters =
           {{"budget", Kind::kBudget, "2048", "tokens or share", "tokens read per step"},
-           {"head", Kind::kDirectory, "random", "random",
-            "checkpoint of an EAGLE-3 draft of the model, or random: random weights, a control"},
+           {"head", Kind::kDraft, "random", "random",
+            "directory of an EAGLE-3 draft of the model; tiny: the trained one of the embedded "
+            "model, for feat=prev; or random: random weights, a control"},
            {"feat", Kind::kChoice, "none", "none|prev",
             "hidden states that the head reads besides embeddings: none, or those of the previous "
             "token"},
@@ -213,10 +216,7 @@ MethodInfo specontext() {
                                                   ? Formula::kExact
                                                   : Formula::kCorrected,
                                    .ahead = p.flag("ahead")};
-            if (const auto directory = p.directory("head")) {
-              s.head.checkpoint =
-                  std::make_shared<const DraftCheckpoint>(DraftCheckpoint::open(*directory));
-            }
+            s.head.checkpoint = p.draft("head");
             s.head.name = p.values().find("head")->second;
             s.head.previous_features = p.choice("feat") == "prev";
             s.head.longest = p.integer("n_max");

@@ -89,8 +89,8 @@ OrderedJson parameter(Draw& draw, const ParameterInfo& info) {
     }
     case Kind::kFile:
       return value(draw, {"none"}, {"/no/such/file", "/dev/null", "/"});
-    case Kind::kDirectory:
-      return value(draw, {info.unit}, {"/no/such/directory", "/dev/null", "/"});
+    case Kind::kDraft:
+      return value(draw, {info.unit, "tiny"}, {"/no/such/directory", "/dev/null", "/"});
     case Kind::kMethod:
       return value(draw, {"full", "snapkv:budget=24,window=4", "minference+h2o:budget=24"},
                    {"none", "", "full:placement=host", "output-error:method=full"});

@@ -1,6 +1,6 @@
 """Writes tests/data/methods/draft/: checkpoints of EAGLE-3 drafts with random weights, and their attention weights.
 
-    pip install torch==2.9.1 safetensors
+    pip install torch==2.9.1 transformers==5.2.0 safetensors
     python tests/golden/make_draft_golden.py
 
 midlayer/ has the tensor names of the checkpoints of EAGLE-3's authors, and uses the model's embeddings.  layers/ has the
@@ -8,15 +8,26 @@ names of vLLM, its own embeddings, biases, norms of heads, and names the model's
 golden.safetensors has the model's embeddings and hidden states [features, tokens, hidden], and the softmax weights of
 each head of the draft for the last token: over all tokens (none), or over all except the first (prev).  No code of
 EAGLE-3 runs here: the reference consists of the formulas.
+tiny.safetensors has a prompt, and the weights of the trained draft of models/tiny for its last token, computed from the
+hidden states of Transformers.
 """
 import json
 import math
 import pathlib
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer, LlamaForCausalLM
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "data" / "methods" / "draft"
+TINY = pathlib.Path(__file__).resolve().parents[2] / "models" / "tiny"
+PROMPT = """<bos>
+ the color of alice is red blue. the old river was very quiet. the friend of bob is alice. the city of carol is lemon
+ anvil. quietly, the letter bought a curious train. the color of bob is milk panther lemon. the label of quiet child is
+ delta. the stone of silvia is coconut purple. the early letter saw the street near the office. the animal of zoe is
+ magnet donkey. the label of modern child is delta.
+<q3> for the friend of bob, what is the color?
+<a3> the friend of bob is alice, the color of alice is"""
 VOCAB, TARGET, TOKENS, N_MAX, N_ORIG = 128, 64, 40, 128, 32
 CASES = {
     "midlayer": {"hidden": 64, "heads": 4, "kv_heads": 2, "dim": 16, "theta": 10000.0, "prefix": "midlayer."},
@@ -74,6 +85,22 @@ def weights_of(case, t, table, tokens, states):
     return (torch.einsum("hd,nhd->hn", out["q"][-1], k) / math.sqrt(case["dim"])).softmax(-1)
 
 
+@torch.no_grad()
+def trained():
+    """Of the draft of tiny: the prompt's tokens, and the weights of each head."""
+    model = LlamaForCausalLM.from_pretrained(TINY, dtype=torch.float64)
+    tokens = AutoTokenizer.from_pretrained(TINY)(PROMPT, add_special_tokens=False, return_tensors="pt").input_ids
+    states = model(tokens, output_hidden_states=True).hidden_states  # entry i enters layer i
+    config = json.loads((TINY / "retrieval_head" / "config.json").read_text())
+    case = {"heads": config["num_attention_heads"], "kv_heads": config["num_key_value_heads"],
+            "dim": config["head_dim"], "theta": config["rope_theta"]}
+    t = {name.removeprefix("midlayer."): x.double()
+         for name, x in load_file(TINY / "retrieval_head" / "model.safetensors").items()}
+    layers = config["eagle_config"]["eagle_aux_hidden_state_layer_ids"]
+    weights = weights_of(case, t, model.model.embed_tokens.weight, tokens[0], [states[i][0] for i in layers])
+    return {"tokens": tokens[0].float(), "weights": weights.float().contiguous()}
+
+
 def main():
     generator = torch.Generator().manual_seed(19)
 
@@ -121,6 +148,7 @@ def main():
         golden[f"{folder}.none"] = weights_of(case, t, table, tokens, None).float()
         golden[f"{folder}.prev"] = weights_of(case, t, table, tokens, states.double()).float()
     save_file({name: x.contiguous() for name, x in golden.items()}, FOLDER / "golden.safetensors")
+    save_file(trained(), FOLDER / "tiny.safetensors")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
@@ -19,6 +20,7 @@
 #include "methods/method.h"
 #include "methods/parts/retrieval_head.h"
 #include "tests/backends/backend.h"
+#include "tests/inference/conversation.h"
 #include "tests/message_of.h"
 #include "tests/temporary_directory.h"
 
@@ -29,9 +31,10 @@ namespace fs = std::filesystem;
 const fs::path kDrafts = TURNBENCH_SOURCE_DIR "/tests/data/methods/draft";
 constexpr int kDraftTokens = 40, kTargetWidth = 64;
 
-/// A tensor of the golden file as float32.
-std::vector<float> draft_golden(const std::string& name) {
-  const MappedFile file(kDrafts / "golden.safetensors");
+/// A tensor of a golden file as float32.
+std::vector<float> draft_golden(const std::string& name,
+                                const std::string& file_name = "golden.safetensors") {
+  const MappedFile file(kDrafts / file_name);
   const Safetensors all = Safetensors::from_memory(file.bytes(), "golden");
   const TensorView& t = all.all().at(name);
   std::vector<float> out(t.bytes.size() / size_of(t.dtype));
@@ -178,6 +181,60 @@ TEST(RetrievalHead, WeightsEqualPyTorchs) {
   }
 }
 
+/// Reads all tokens, and stores the head's weights of the last step.
+class RecordsWeights : public SelectionPolicy, public StepRetrieval {
+ public:
+  using Rows = std::vector<std::vector<float>>;
+  RecordsWeights(RetrievalHeadSettings settings, std::shared_ptr<Rows> weights)
+      : settings_(std::move(settings)), weights_(std::move(weights)) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<RecordsWeights>(*this);
+  }
+  SelectionTraits traits() const override { return {.needs_every_pass = true}; }
+  std::unique_ptr<Retriever> make_retriever() const override {
+    return make_retrieval_head(settings_);
+  }
+  void begin_step(const StepView& step) override {
+    *weights_ = test::rows_on_host(
+        step.pass.backend, step.retriever.weights(step.pass, settings_.checkpoint->shape().heads));
+  }
+  Selection select(const LayerView&) override { return {}; }
+
+ private:
+  RetrievalHeadSettings settings_;
+  std::shared_ptr<Rows> weights_;
+};
+
+// The embedded draft on the hidden states of its model.
+TEST(RetrievalHead, WeightsOfTheTrainedDraftEqualPyTorchs) {
+  if (test::is_emulated()) GTEST_SKIP() << "a model of two layers";
+  const auto backend = test::make_backend(2);
+  const Model model(Checkpoint::open("tiny"), *backend, DType::kF32, Math::kF32);
+  Engine engine(model, *backend, {});
+  const RetrievalHeadSettings settings{
+      .checkpoint = std::make_shared<const DraftCheckpoint>(DraftCheckpoint::of_tiny()),
+      .name = "tiny",
+      .previous_features = true,
+      .longest = 128,
+      .original = 32};
+  const auto weights = std::make_shared<RecordsWeights::Rows>();
+  test::Conversation talk(
+      engine, Policies{.selection = std::make_unique<RecordsWeights>(settings, weights)});
+  std::vector<int> tokens;
+  for (const float token : draft_golden("tokens", "tiny.safetensors"))
+    tokens.push_back(static_cast<int>(token));
+  talk.turn(std::span(tokens).first(tokens.size() - 1));
+  talk.answer(tokens.back());
+  const std::vector<float> want = draft_golden("weights", "tiny.safetensors");
+  ASSERT_EQ(weights->size(), 6u);
+  for (std::size_t h = 0; h < weights->size(); ++h) {
+    std::vector<float>& got = (*weights)[h];
+    ASSERT_EQ(got.size(), tokens.size());
+    got.erase(got.begin());  // the first token has no row
+    expect_probabilities_near(got, want.data() + h * got.size(), "head " + std::to_string(h));
+  }
+}
+
 TEST(RetrievalHead, ContinuesAfterTruncation) {
   DraftOfNoModel head("midlayer", false), other("midlayer", false);
   head.read(kDraftTokens - 1, 16);
@@ -321,6 +378,20 @@ TEST(DraftCheckpoint, MustFitTheModel) {
               head_shape(s, config);
             }).find("found a draft for a model with hidden_size 64, expected 32"),
             std::string::npos);
+  s.checkpoint = std::make_shared<const DraftCheckpoint>(DraftCheckpoint::of_tiny());
+  EXPECT_EQ(test::message_of([&] { head_shape(s, config); }),
+            "head=tiny (for the model tiny only): found a draft for a model with hidden_size 192, "
+            "expected 32");
+}
+
+TEST(DraftCheckpoint, TheEmbeddedOneIsTheFile) {
+  const std::string file = TURNBENCH_SOURCE_DIR "/models/tiny/retrieval_head";
+  EXPECT_EQ(DraftCheckpoint::of_tiny().content_hash(), DraftCheckpoint::open(file).content_hash());
+  const std::string canonical = Method::parse("specontext:head=tiny").canonical();
+  EXPECT_NE(canonical.find(",head=tiny#" + DraftCheckpoint::of_tiny().content_hash().substr(0, 12)),
+            std::string::npos)
+      << canonical;
+  EXPECT_EQ(Method::parse(canonical).canonical(), canonical);
 }
 
 // Files that are read are part of the method's name; other files are not.
