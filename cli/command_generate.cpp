@@ -154,7 +154,10 @@ void generate(const GenerateOptions& o, const CommonOptions& common, int& exit_c
   dialogue.tokens = prompt.ids;
   dialogue.seed = o.seed;
   dialogue.answer_limit = o.max_tokens;
-  if (tokenizer) dialogue.token_text = [&](int token) { return tokenizer->token_text(token); };
+  if (tokenizer) {
+    dialogue.token_text = [&](int token) { return tokenizer->token_text(token); };
+    dialogue.encode = [&](std::string_view text) { return tokenizer->encode(text, {}); };
+  }
   Sampler sampler(o.temperature, o.seed);
   std::vector<int> ids;
   std::vector<double> times;  // for each token, since the start

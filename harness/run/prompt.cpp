@@ -175,4 +175,12 @@ std::string PromptRenderer::token_text(int token) const {
   return tokenizer_.token_text(token);
 }
 
+std::vector<int> PromptRenderer::cue_tokens(const Turn& turn, int index) const {
+  if (is_plain(turn)) return {};
+  const std::string message = "message";  // any: only the text after it counts
+  const TurnText whole = turns_.turn(index, message);
+  return tokenizer_.encode(std::string_view(whole.text).substr(whole.position(message.size())),
+                           {.parse_special = true, .add_special = false});
+}
+
 }  // namespace turnbench

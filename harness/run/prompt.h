@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "datasets/dialogue.h"
@@ -60,6 +61,11 @@ class PromptRenderer {
   /// The text of an answer, without special tokens and surrounding white space.
   std::string answer_text(const std::vector<int>& tokens) const;
   std::string token_text(int token) const;
+  /// The tokens of a text, without special tokens.
+  std::vector<int> encode(std::string_view text) const { return tokenizer_.encode(text, {}); }
+  /// The tokens that the template writes between the message of a turn and its answer, without the
+  /// turn's answer prefix.
+  std::vector<int> cue_tokens(const Turn& turn, int index) const;
 
  private:
   /// True if no template wraps the turn, but the tokenizer adds its special tokens.

@@ -160,7 +160,9 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
             turn,
             policy_seed(decoding_, *b.dialogue),
             [this](int token) { return renderer_.token_text(token); },
-            answer_limit(decoding_, b.dialogue->turns[turn])};
+            answer_limit(decoding_, b.dialogue->turns[turn]),
+            [this](std::string_view text) { return renderer_.encode(text); },
+            [this, &of = b.dialogue->turns[turn], turn] { return renderer_.cue_tokens(of, turn); }};
   if (b.evicts_before_question()) find_question(b);
   if (b.skips()) {
     b.finished = true;

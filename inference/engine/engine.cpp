@@ -53,7 +53,9 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     }
   }
   end(passes);
-  return decoder_.read_logits(passes, batch);
+  std::vector<std::vector<float>> logits = decoder_.read_logits(passes, batch);
+  for (const Pass& pass : passes) evict_by_scores(pass);
+  return logits;
 }
 
 ForwardBatch Engine::begin(std::span<const Pass> passes, std::int64_t at_once) {

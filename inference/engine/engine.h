@@ -92,6 +92,11 @@ class Engine {
   /// The work of decode steps before their first layer.
   void begin_steps(std::span<const Pass> passes, ForwardBatch& batch);
   void end(std::span<const Pass> passes);
+  /// Computes the scoring passes of the pass's evictions if the prompt ends with it, and evicts.
+  void evict_by_scores(const Pass& pass);
+  /// Returns the number of computed pairs, as in Counters.
+  double run_scoring_passes(const Sequence& prompt, const DialogueView& dialogue,
+                            ScoringPasses& scoring);
   EngineCore core_;
   Decoder decoder_{core_};
   KvTransfers transfers_{core_};

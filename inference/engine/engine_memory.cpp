@@ -15,7 +15,9 @@ std::size_t EngineMemory::offload_bytes(std::span<const Pass> passes) const {
         static_cast<std::int32_t>(pass.sequence->next_position + std::ssize(pass.tokens));
     if (pass.kind == Pass::Kind::kPrefill && pass.sequence->policies.placement.host) {
       const PageLayout& layout = pass.sequence->at(0).kv.pool()->layout();
-      out += kv_bytes_of(layout, 1, core_.shape.kv_heads, tokens);  // one layer at a time
+      // One layer at a time, or all layers until the scoring passes have ended.
+      const bool scored = pass.prompt_end && pass.sequence->policies.has_scoring_passes();
+      out += kv_bytes_of(layout, scored ? core_.shape.layers : 1, core_.shape.kv_heads, tokens);
     }
     if (!pass.prompt_end) continue;
     const auto needs = [&](const Sequence& s) {

@@ -98,6 +98,8 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
   retrieval_.begin_retrievers({&pass, 1}, {});
   sequence.prompt_tokens = n;
   sequence.next_position = sequence.policies.shifts_positions() ? sequence.sets(0)[0].size() : n;
+  evict_by_scores(
+      {.sequence = &sequence, .tokens = tokens, .dialogue = &dialogue, .prompt_end = true});
 }
 
 std::vector<double> Engine::attend_synthetic(const Pass& pass, KvSource& source) {

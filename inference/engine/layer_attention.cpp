@@ -373,6 +373,10 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
     }
     return;
   }
+  if (pass.observer != nullptr) {
+    memory.synchronize();
+    pass.observer->attention(view);
+  }
   if (pass.evict) count_columns(layer, pass, stats, view);
   if (!pass.prompt_end) {
     // A layer that stays on the device for the answer is not offloaded between the chunks of a
@@ -394,46 +398,52 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
   LayerView shared = view;
   shared.memo = &memo;
   for (Sequence* fork : forks) {
-    const auto began = Clock::now();
-    const KeepSets kept = fork->policies.eviction && pass.evict
-                              ? fork->policies.eviction->after_prefill(shared)
-                              : KeepSets{};
     if (fork != &s) {
       fork->at(layer).tail = state.tail;
       fork->at(layer).kv.assign(s.sets(layer));
     }
-    keep(*fork, layer, kept, s.sets(layer));
-    if (!kept.keep_all() || fork->policies.shifts_positions()) fork->at(layer).kv.forget_slots();
-    SelectionPolicy* selection =  // otherwise the fork gets a clone after the last layer
-        (s.policies.selects_in_prefill() ? s : *fork).policies.selection.get();
-    if (selection != nullptr || fork->policies.placement.host) {
-      memory.synchronize();
-      std::vector<KvHeadCache> decoded;
-      const std::span<const KvHeadCache> left =
-          decoded_sets(core_.stage_of(layer), *fork, layer, fork->sets(layer), decoded);
-      AttentionStats own_stats = stats.for_sets(left);
-      LayerView own{view.layer, view.shape,         left,
-                    own_stats,  view.dialogue,      view.first_position,
-                    view.rows,  view.prompt_tokens, view.generated};
-      core_.add_tools(own, view.queries);
-      own.scratch->clear();
-      LayerMemo evicted_memo;  // evicted caches are not shared
-      own.memo = kept.keep_all() ? &memo : &evicted_memo;
-      own.goes_to_host = fork->policies.placement.host;
-      if (selection != nullptr) selection->after_prefill(own);
-      transfers_.move_to_host(*fork, layer, &own, selection);
-    }
-    if (fork->policies.eviction || fork->policies.selection) {
-      fork->counters.policy_seconds += seconds_since(began);
-    }
-    if (fork->policies.eviction && !fork->policies.eviction->columns().empty()) {
-      fork->counters.policy_seconds += state.columns.seconds;
-    }
+    if (!pass.evict || !fork->policies.has_scoring_passes())
+      end_prompt(s, *fork, pass.evict, stats, shared);
   }
   state.columns.seconds = 0;
   if (pass.forks.empty()) {  // slots have been reassigned
     state.columns.by_rule.clear();
     state.columns.moments.clear();
+  }
+}
+
+void LayerAttention::end_prompt(Sequence& from, Sequence& fork, bool evict, AttentionStats& stats,
+                                const LayerView& view) {
+  const int layer = view.layer;
+  const auto began = Clock::now();
+  const KeepSets kept =
+      fork.policies.eviction && evict ? fork.policies.eviction->after_prefill(view) : KeepSets{};
+  keep(fork, layer, kept, from.sets(layer));
+  if (!kept.keep_all() || fork.policies.shifts_positions()) fork.at(layer).kv.forget_slots();
+  SelectionPolicy* selection =  // otherwise the fork gets a clone after the last layer
+      (from.policies.selects_in_prefill() ? from : fork).policies.selection.get();
+  if (selection != nullptr || fork.policies.placement.host) {
+    core_.stage_of(layer).memory->synchronize();
+    std::vector<KvHeadCache> decoded;
+    const std::span<const KvHeadCache> left =
+        decoded_sets(core_.stage_of(layer), fork, layer, fork.sets(layer), decoded);
+    AttentionStats own_stats = stats.for_sets(left);
+    LayerView own{view.layer, view.shape,         left,
+                  own_stats,  view.dialogue,      view.first_position,
+                  view.rows,  view.prompt_tokens, view.generated};
+    core_.add_tools(own, view.queries);
+    own.scratch->clear();
+    LayerMemo evicted_memo;  // evicted caches are not shared
+    own.memo = kept.keep_all() ? view.memo : &evicted_memo;
+    own.goes_to_host = fork.policies.placement.host;
+    if (selection != nullptr) selection->after_prefill(own);
+    transfers_.move_to_host(fork, layer, &own, selection);
+  }
+  if (fork.policies.eviction || fork.policies.selection) {
+    fork.counters.policy_seconds += seconds_since(began);
+  }
+  if (fork.policies.eviction && !fork.policies.eviction->columns().empty()) {
+    fork.counters.policy_seconds += from.at(layer).columns.seconds;
   }
 }
 

@@ -60,8 +60,13 @@ class LayerAttention {
 
   /// Runs the attention of a layer for all passes, and their policies before and after it.
   void run(int layer, std::span<const Pass> passes, ForwardBatch& batch);
-  /// Calls the policies of a pass after the attention of a layer.
+  /// Calls the policies of a pass after the attention of a layer.  Those with scoring passes are
+  /// called by `end_prompt` later.
   void after_attention(int layer, const Pass& pass, AttentionStats& stats, const LayerView& view);
+  /// The end of a prompt for one sequence that continues from its cache: evicts, builds indices,
+  /// and offloads the layer.  from: the sequence that computed the prompt.
+  void end_prompt(Sequence& from, Sequence& fork, bool evict, AttentionStats& stats,
+                  const LayerView& view);
 
  private:
   LayerDecisions ask_policies(int layer, std::span<const Pass> passes, const ForwardBatch& batch);

@@ -24,6 +24,8 @@ class LayerObserver {
   /// Called in a decode step of a sequence with a selection policy, before the layer's attention.
   /// view: of the step, with the step's own keys.  selection: the slots that attention reads.
   virtual void selection(const LayerView& /*view*/, const Selection& /*selection*/) {}
+  /// Called for a prefill pass after the layer's attention.  view: of the pass, with its own keys.
+  virtual void attention(const LayerView& /*view*/) {}
   /// Called for a pass with `follows`, after the layer's attention and before its outputs are
   /// replaced.
   virtual void outputs(const AttentionOutputs& /*outputs*/) {}

@@ -4,6 +4,8 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace turnbench {
 
@@ -25,6 +27,10 @@ struct DialogueView {
   std::uint64_t seed = 0;  ///< derived from the manifest's seed and the dialogue only
   std::function<std::string(int token)> token_text;
   int answer_limit = 0;  ///< maximal length of the turn's answer in tokens; 0: unknown
+  /// The tokens of a text, without special tokens; may be null.
+  std::function<std::vector<int>(std::string_view text)> encode = nullptr;
+  /// The tokens that the chat template writes between a message and its answer; may be null.
+  std::function<std::vector<int>()> cue = nullptr;
 };
 
 }  // namespace turnbench

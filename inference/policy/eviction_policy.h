@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "inference/policy/layer_view.h"
+#include "inference/policy/scoring_passes.h"
 
 namespace turnbench {
 
@@ -35,6 +36,10 @@ class EvictionPolicy {
   virtual std::vector<ColumnRule> columns() const { return {}; }
   /// If set, `after_prefill` uses the `query_moments` of the prompt's rows from this position on.
   virtual std::optional<int> query_moments() const { return std::nullopt; }
+  /// If not null, the engine computes these passes after the prompt, and then calls `after_prefill`
+  /// for each layer with the result (LayerView::scoring).  The statistics of the view then have no
+  /// rows of the prompt except those of `window`.
+  virtual std::unique_ptr<ScoringPasses> scoring_passes() const { return nullptr; }
   /// True if kept tokens are renumbered to positions 0, 1, ...  The engine then stores pre-RoPE
   /// keys, and all sets of all layers must keep equally many tokens.
   virtual bool shifts_positions() const { return false; }

@@ -18,6 +18,8 @@
 
 namespace turnbench {
 
+class ScoringPasses;
+
 /// Host-to-device transfer channel for the index of an offloaded layer.
 struct IndexPath {
   std::shared_ptr<Link> link;      ///< null: the layer is on the device
@@ -60,6 +62,9 @@ struct LayerView {
   /// At the end of a prompt: shared by all sequences that continue from the same cached tokens;
   /// otherwise null.
   LayerMemo* memo = nullptr;
+  /// For EvictionPolicy::after_prefill: the policy's scoring passes, all computed; null if it has
+  /// none.
+  const ScoringPasses* scoring = nullptr;
   /// True at the end of a prompt with placement=host: the layer is then offloaded, unless `demand`
   /// keeps it on the device.
   bool goes_to_host = false;

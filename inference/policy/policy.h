@@ -78,6 +78,7 @@ struct Policies {
     return (evict_in_answers() && eviction->window() > 0) || traits().window > 0;
   }
   bool evict_in_answers() const { return eviction && eviction->evicts_in_answers(); }
+  bool has_scoring_passes() const { return eviction && eviction->scoring_passes() != nullptr; }
   bool shifts_positions() const { return eviction && eviction->shifts_positions(); }
   bool selects_in_prefill() const { return prompt_selection() != nullptr; }
   /// Null unless layers may be offloaded while an answer is decoded.

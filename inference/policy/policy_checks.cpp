@@ -81,6 +81,12 @@ void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
 
 void check_eviction(const Policies& policies, bool evicts_in_answers) {
   if (!policies.selection || !policies.eviction) return;
+  if (policies.has_scoring_passes()) {
+    throw input_error(
+        "{}: found a selection with an eviction that scores tokens by passes after the prompt, "
+        "expected one of the two",
+        policies.method);
+  }
   if (policies.traits().needs_equal_sets && policies.eviction->keeps_unequal_sets()) {
     throw input_error(
         "{}: found an eviction whose heads keep unequal numbers of tokens, expected equally many "

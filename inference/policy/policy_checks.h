@@ -14,7 +14,8 @@ namespace turnbench {
 /// discard rebuilt keys.
 void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
                       const std::string& method);
-/// @throws Error (input) if the selection is incompatible with the eviction.  The selection can
+/// @throws Error (input) if the selection is incompatible with the eviction, for example because
+/// the eviction has scoring passes.  The selection can
 /// require that all sets of a layer have equally many tokens, or that no token is evicted while an
 /// answer is decoded.
 void check_eviction(const Policies& policies, bool evicts_in_answers);

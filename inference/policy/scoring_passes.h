@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "inference/policy/layer_view.h"
+
+namespace turnbench {
+
+/// Scores the cached tokens of a prompt by passes that the engine computes after the prompt, before
+/// any layer evicts.  The tokens of a pass attend to the prompt, and are removed when the pass has
+/// ended.  Evictions whose passes have equal keys share one object and its passes.
+class ScoringPasses {
+ public:
+  virtual ~ScoringPasses() = default;
+  /// Names the computation and all settings that it depends on.
+  virtual std::string key() const = 0;
+  /// The tokens of each pass, at the positions after the prompt: [passes][tokens].  Called once,
+  /// before the first pass.
+  virtual std::vector<std::vector<int>> begin(const DialogueView& dialogue) = 0;
+  /// Called after the attention of each layer for rows of pass `pass`, in order.  The view's sets
+  /// contain the tokens of the prompt and those of the pass up to these rows.
+  virtual void score(const LayerView& view, std::size_t pass) = 0;
+};
+
+}  // namespace turnbench
