@@ -22,6 +22,7 @@
   X(criticalkv)              \
   X(expected_attention)      \
   X(duoattention)            \
+  X(kvzip)                   \
   X(oracle)                  \
   X(sparq)                   \
   X(infllm)                  \

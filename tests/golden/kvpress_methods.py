@@ -18,8 +18,8 @@ Omitted, because kvpress has no counterpart:
   (AdaKVPress refuses eager attention);
 - chunkkv:reuse, and prompts whose window is not a whole chunk (in kvpress the window may be part of a chunk).
 
-turnbench has keydiff, lagkv, criticalkv, expected attention and duo attention, too (make_eviction_golden.py compares
-them); only kvpress has knorm, finch and the others.
+turnbench has keydiff, lagkv, criticalkv, expected attention, duo attention and kvzip, too (make_eviction_golden.py
+compares them); only kvpress has knorm, finch and the others.
 """
 from dataclasses import dataclass
 from typing import Callable

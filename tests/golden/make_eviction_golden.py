@@ -9,12 +9,14 @@ PyramidKV's budgets include the window in kvpress: only their sizes are written.
 """
 import json
 import pathlib
+import types
 
 import numpy
 import torch
 from kvpress import (AdaKVPress, ChunkKVPress, CriticalAdaKVPress, CriticalKVPress, DuoAttentionPress,
-                     ExpectedAttentionPress, KeyDiffPress, LagKVPress, ObservedAttentionPress, PyramidKVPress, SnapKVPress,
-                     StreamingLLMPress, TOVAPress)
+                     ExpectedAttentionPress, KeyDiffPress, KVzipPress, LagKVPress, ObservedAttentionPress,
+                     PyramidKVPress, SnapKVPress, StreamingLLMPress, TOVAPress)
+from kvpress.presses import kvzip_press
 from kvpress.utils import compute_n_kept
 from transformers import DynamicCache, LlamaForCausalLM
 
@@ -57,7 +59,16 @@ def duo_attention(sparsity, sinks, recent):
     return press
 
 
+class BytesTokenizer:
+    """The tokenizer of the scoring passes: a token per byte.  kvpress_test.cpp has the same."""
+    chat_template = None
+
+    def encode(self, text, **options):
+        return torch.tensor([[3 + byte % 125 for byte in text.encode()]])
+
+
 def main():
+    kvzip_press.AutoTokenizer = types.SimpleNamespace(from_pretrained=lambda name: BytesTokenizer())
     ids = json.loads((MODEL / "golden.json").read_text())["ids"]
     n = len(ids)
     assert n == 260
@@ -101,6 +112,11 @@ def main():
     for sparsity, sinks, recent in ((0.25, 8, 32), (0.5, 4, 100), (0.75, 0, 1), (1, 128, 131), (1, 128, 132)):
         cases.append((f"duoattention:gates=duoattention.tsv,sparsity={sparsity},sinks={sinks},recent={recent}",
                       duo_attention(sparsity, sinks, recent), "sdpa"))
+    for ratio, chunk in ((0.25, 2048), (0.6, 2048), (0.8, 2048), (0.6, 100), (0.8, 100)):
+        b = compute_n_kept(n, ratio)
+        # The ratio of exactly n - b tokens per head.
+        cases.append((f"kvzip:budget={b},chunk={chunk}",
+                      KVzipPress((n - b) / n + 1e-9, chunk_size=chunk), "sdpa"))
     pyramid = []
     for ratio in (0.6, 0.8):
         sizes = [len(heads[0]) for heads in

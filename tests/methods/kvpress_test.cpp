@@ -30,6 +30,13 @@ std::vector<int> positions_of(const Json& runs) {
   return out;
 }
 
+/// The tokenizer of make_eviction_golden.py for the texts of scoring passes.
+std::vector<int> token_per_byte(std::string_view text) {
+  std::vector<int> out;
+  for (const char c : text) out.push_back(3 + static_cast<unsigned char>(c) % 125);
+  return out;
+}
+
 TEST(Kvpress, KeptPositions) {
   const auto backend = test::make_backend(2);
   const Model model(Checkpoint::open((kData / "models/llama3").string()), *backend, DType::kF32,
@@ -41,7 +48,10 @@ TEST(Kvpress, KeptPositions) {
     const auto spec = golden.at("method").get<std::string>();
     Sequence sequence =
         engine.make_sequence(Method::parse(spec, "method", kData / "methods").make());
-    const Pass pass{.sequence = &sequence, .tokens = ids, .prompt_end = true};
+    DialogueView dialogue;
+    dialogue.encode = token_per_byte;
+    const Pass pass{
+        .sequence = &sequence, .tokens = ids, .dialogue = &dialogue, .prompt_end = true};
     engine.prefill({&pass, 1});
     for (int l = 0; l < sequence.shape().layers; ++l) {
       const auto& sets = sequence.sets(l);

@@ -277,7 +277,8 @@ TEST(KeptSets, AttentionOverThemEqualsTheMaskedReference) {
   std::vector<std::string> specs = {"snapkv:budget=24,window=8,gran=query_head"};
   for (const MethodInfo& info : all_methods()) {
     const Policies policies = Method::parse(std::string(info.name)).make();
-    if (policies.eviction && !policies.selection && !policies.prefill)
+    if (policies.eviction && !policies.selection && !policies.prefill &&
+        !policies.has_scoring_passes())
       specs.push_back(spec_of(info, small_values(info)));
   }
   for (const std::string& spec : specs) {

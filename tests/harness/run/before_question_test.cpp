@@ -43,7 +43,11 @@ TwoPasses in_two_passes(const SmallWorld& world, const std::string& spec,
   Sequence sequence = engine.make_sequence(Method::parse(spec).make());
   const std::span<const int> prompt = conversation.prompt.tokens;
   const auto text = [&](int token) { return world.renderer.token_text(token); };
-  const DialogueView first{prompt.first(begin), before, turn, 0, text},
+  const auto encode = [&](std::string_view part) { return world.renderer.encode(part); };
+  const auto cue = [&] {
+    return world.renderer.cue_tokens(conversation.dialogue->turns[turn], turn);
+  };
+  const DialogueView first{prompt.first(begin), before, turn, 0, text, 0, encode, cue},
       second{prompt, all, turn, 0, text};
   const auto compute = [&](std::span<const int> tokens, Pass::Kind kind, bool evict) {
     const Pass pass{.sequence = &sequence,
@@ -76,7 +80,7 @@ TEST(BeforeQuestion, EqualsTwoPasses) {
          {"snapkv:budget=24,window=4", "adakv:budget=24,window=4", "pyramidkv:budget=24,window=4",
           "chunkkv:budget=24,window=4", "sablock:budget=24", "h2o:budget=24,mode=prefill",
           "streamingllm:budget=24,rolling=false", "tova:budget=24,mode=prefill",
-          "int8+snapkv:budget=24,window=4"}) {
+          "int8+snapkv:budget=24,window=4", "kvzip:budget=40"}) {
       const std::string spec = method + kBeforeQuestion;
       Cells cells;
       cells.add(spec);
@@ -145,7 +149,9 @@ TEST(BeforeQuestion, DoesNotDependOnTheBatch) {
         "a-shape:n_init=2,n_local=16+" + snapkv + kBeforeQuestion,
         snapkv + kBeforeQuestion + "+quest:budget=16,page=8", "int8+" + snapkv + kBeforeQuestion,
         "sentencekv:budget=24,window=4,sinks=2,recent=4" + kBeforeQuestion,
-        "streamingllm:budget=24,rolling=false" + kBeforeQuestion}) {
+        "streamingllm:budget=24,rolling=false" + kBeforeQuestion,
+        "kvzip:budget=40" + kBeforeQuestion, "kvzip:budget=60,placement=host" + kBeforeQuestion,
+        "int8+kvzip:budget=40" + kBeforeQuestion}) {
     cells.add(spec);
   }
   Decoding fidelity = kFourTokens;

@@ -1,0 +1,100 @@
+#include "common/error.h"
+#include "methods/parts/budget_parameters.h"
+#include "methods/parts/reconstruction_scores.h"
+#include "methods/parts/scores.h"
+
+namespace turnbench {
+namespace {
+
+class KvZip : public EvictionPolicy {
+ public:
+  KvZip(LayerBudget budget, const ReconstructionScores::Settings& settings)
+      : budget_(std::move(budget)), settings_(settings) {}
+
+  std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<KvZip>(*this); }
+  bool keeps_unequal_sets() const override { return true; }
+  std::unique_ptr<ScoringPasses> scoring_passes() const override {
+    return std::make_unique<ReconstructionScores>(settings_);
+  }
+  KeepSets after_prefill(const LayerView& view) override {
+    if (view.layer == 0) choose(view);
+    return kept_.empty() ? KeepSets{} : std::move(kept_[view.layer]);
+  }
+
+ private:
+  /// The tokens with the highest scores of all layers and sets.
+  void choose(const LayerView& view) {
+    const auto& result = static_cast<const ReconstructionScores&>(*view.scoring);
+    const int n = view.prompt_tokens, budget = budget_.tokens(n);
+    if (budget < n && budget <= settings_.sinks) {
+      throw input_error("kvzip: found a budget of {} tokens of {}, expected more than the {} sinks",
+                        budget, n, settings_.sinks);
+    }
+    std::vector<float> all;  // layer by layer, set by set
+    for (const auto& layer : result.scores()) {
+      for (const std::vector<float>& set : layer) all.insert(all.end(), set.begin(), set.end());
+    }
+    const std::int64_t total =
+        static_cast<std::int64_t>(budget) * view.shape.layers * std::ssize(view.sets);
+    kept_.clear();
+    if (total >= std::ssize(all)) return;
+    const std::vector<std::int32_t> best = top_k(all, static_cast<int>(total));
+    auto next = best.begin();
+    std::int32_t first = 0;  // of the set, in `all`
+    for (const auto& layer : result.scores()) {
+      KeepSets& kept = kept_.emplace_back();
+      for (const std::vector<float>& set : layer) {
+        std::vector<std::int32_t>& slots = kept.slots.emplace_back();
+        const auto end = first + static_cast<std::int32_t>(set.size());
+        for (; next != best.end() && *next < end; ++next) slots.push_back(*next - first);
+        first = end;
+      }
+    }
+  }
+
+  LayerBudget budget_;
+  ReconstructionScores::Settings settings_;
+  std::vector<KeepSets> kept_;  // [layers] while the layers of a prompt evict; empty: all tokens
+};
+
+}  // namespace
+
+/// Keeps the tokens that receive the most attention while the model repeats the prompt: the largest
+/// scores of all layers and KV heads (Kim et al., 2025, section 3).
+MethodInfo kvzip() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "kvzip",
+      .summary = "keeps the tokens with the highest attention while the model repeats the prompt",
+      .paper =
+          "Kim et al., KVzip: Query-Agnostic KV Cache Compression with Context Reconstruction, "
+          "2025",
+      .budget_unit =
+          "prompt tokens kept per KV head, as a mean over all layers and heads, sinks included; "
+          "generated tokens are not counted",
+      .deviations =
+          "instructions and chunks as in kvpress (KVzipPress); the template's text before the "
+          "first "
+          "message is kept first, as in the official code (kvpress: only the sinks), and counts in "
+          "the budget; the budget is exact (official code: a threshold); by default, the question "
+          "is repeated and scored, too: compress=before_question is the paper's setting; in later "
+          "turns, the whole dialogue is repeated, including evicted tokens; the pairs of the "
+          "additional passes count as computed pairs of the prompt; no combination with a "
+          "selection",
+      .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
+                      "prompt tokens kept per set, a mean over all layers and sets"},
+                     {"sinks", Kind::kInteger, "4", "tokens", "first tokens, always kept", 0, 4096},
+                     {"chunk", Kind::kInteger, "2048", "tokens",
+                      "tokens that one additional pass repeats", 16, 1e6}},
+      .make =
+          [](const Parameters& p) {
+            const LayerBudget budget = layer_budget("kvzip", p);
+            const int sinks = p.integer("sinks");
+            check_room("kvzip", budget.mean, sinks, fmt::format("{} sinks", sinks));
+            return Policies{.eviction = std::make_unique<KvZip>(
+                                budget, ReconstructionScores::Settings{p.integer("chunk"), sinks})};
+          },
+      .compared_as = {{"chunk", ""}}};
+}
+
+}  // namespace turnbench
