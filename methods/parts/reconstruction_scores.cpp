@@ -52,7 +52,7 @@ std::vector<std::vector<int>> ReconstructionScores::begin(const DialogueView& di
 }
 
 void ReconstructionScores::score(const LayerView& view, std::size_t pass) {
-  const auto [begin, end] = chunks_[pass];
+  const int begin = chunks_[pass].begin, end = chunks_[pass].end;
   scores_.resize(static_cast<std::size_t>(view.shape.layers));
   std::vector<std::vector<float>>& of_layer = scores_[view.layer];
   const auto pool = std::make_shared<KvPool>(view.sets[0].layout(), view.backend->memory());
