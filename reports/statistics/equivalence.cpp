@@ -2,27 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "reports/statistics/student_t.h"
 
 namespace turnbench {
 namespace {
 
-bool nothing_differs(const Contributions& contributions) {
+/// Whether these values of all dialogues are at most `rounding` away from 0.
+bool all_zero(const Contributions& contributions,
+              std::vector<double> Contributions::OfPopulation::*values, double rounding) {
   return std::all_of(contributions.populations.begin(), contributions.populations.end(),
-                     [](const Contributions::OfPopulation& p) {
-                       return std::all_of(p.parts.begin(), p.parts.end(),
-                                          [](double part) { return part == 0; });
-                     });
-}
-
-bool nothing_varies(const Contributions& contributions) {
-  constexpr double kRounding = 1e-12;
-  return std::all_of(contributions.populations.begin(), contributions.populations.end(),
-                     [](const Contributions::OfPopulation& p) {
-                       return std::all_of(
-                           p.residuals.begin(), p.residuals.end(),
-                           [](double residual) { return std::abs(residual) < kRounding; });
+                     [&](const Contributions::OfPopulation& p) {
+                       return std::all_of((p.*values).begin(), (p.*values).end(),
+                                          [&](double x) { return std::abs(x) <= rounding; });
                      });
 }
 
@@ -59,7 +52,7 @@ double equivalence_p(double mean, const Spread& spread, const Contributions& con
                      double margin) {
   const double p =
       student_t_tail((margin - std::abs(mean)) / difference_error(spread), spread.freedom);
-  return nothing_differs(contributions)
+  return all_zero(contributions, &Contributions::OfPopulation::parts, 0)
              ? std::max(p, no_difference_probability(contributions, margin))
              : p;
 }
@@ -68,7 +61,8 @@ double equivalence_to_constant_p(double difference, const Spread& spread,
                                  const Contributions& contributions, double margin) {
   const double rest = margin - std::abs(difference),
                p = student_t_tail(rest / difference_error(spread), spread.freedom);
-  if (!nothing_varies(contributions)) return p;
+  constexpr double kRounding = 1e-12;
+  if (!all_zero(contributions, &Contributions::OfPopulation::residuals, kRounding)) return p;
   return rest > 0 ? std::max(p, no_difference_probability(contributions, rest)) : 1;
 }
 
