@@ -139,6 +139,8 @@ class SpeContext : public SelectionPolicy,
 
 }  // namespace
 
+MethodAction retrieval_head_dialogues();
+
 /// SpeContext (Xu et al., 2025): before each step, the queries and keys of a draft model's layer
 /// select the tokens that all layers read (sections 4 and 5.2); only tokens that the previous step
 /// did not read are transferred.
@@ -223,7 +225,8 @@ MethodInfo specontext() {
             s.head.original = p.integer("n_orig");
             return Policies{.selection = std::make_unique<SpeContext>(std::move(s))};
           },
-      .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}}};
+      .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}},
+      .actions = {retrieval_head_dialogues}};
 }
 
 }  // namespace turnbench
