@@ -65,7 +65,6 @@ class ActionCall : public ActionContext {
   ConversationOptions conversation_;
   DatasetEntry dataset_;
   std::vector<std::string> data_;
-  std::size_t limit_ = 0;
   std::optional<LoadedModel> loaded_;
 };
 
@@ -106,7 +105,7 @@ void ActionCall::add_dataset_options(CLI::App& command) {
       ->transform(whole_number(0, 10'000'000));
   command.add_option("--seed", dataset_.seed, "of generated dialogues")
       ->transform(whole_number(0, INT64_MAX));
-  command.add_option("--limit", limit_, "dialogues; 0: all")
+  command.add_option("--limit", dataset_.limit, "number of dialogues; 0: the dataset's own")
       ->transform(whole_number(0, 1'000'000'000));
   conversation_.add_template_to(command);
   conversation_.add_system_to(command);
@@ -137,7 +136,7 @@ void ActionCall::for_each_dialogue(const std::function<void(const TokenizedDialo
   const PromptRenderer renderer(tokenizer, chat, conversation_.system,
                                 checkpoint().config.eos_tokens);
   const ResolvedDataset dataset =
-      resolve_dataset(dataset_, {}, Locations{{}, parse_name_values(data_, "--data")}, limit_);
+      resolve_dataset(dataset_, {}, Locations{{}, parse_name_values(data_, "--data")}, 0);
   for (const Dialogue& dialogue : dataset.dialogues) {
     TokenizedDialogue out;
     out.id = dialogue.id;
