@@ -1,5 +1,8 @@
 #include "harness/experiment/plan_prefills.h"
 
+#include <set>
+#include <string>
+
 #include "harness/experiment/plan_memory.h"
 
 namespace turnbench {
@@ -23,7 +26,14 @@ void add_turn(const PlannedTurn& turn, std::int64_t before, std::int64_t prompt,
     const bool restarts = prefill.start == TurnStart::kRestart ||
                           (prefill.start == TurnStart::kFork && !prefill.reuses_cached_prompt);
     PlannedPrefill& planned = out.emplace_back(PlannedPrefill{restarts ? 0 : before, prompt, {}});
-    for (const std::size_t cell : prefill.cells) use(planned, cell);
+    std::set<std::string> scorings;
+    for (const std::size_t cell : prefill.cells) {
+      use(planned, cell);
+      const auto& eviction = turn.cells[cell].method->policies().eviction;
+      if (const auto scoring = eviction ? eviction->scoring_passes() : nullptr)
+        scorings.insert(scoring->key());
+    }
+    planned.scorings = static_cast<int>(scorings.size());
   }
 }
 
@@ -38,7 +48,12 @@ void add_unit(const Unit& unit, const PromptLengths& lengths, bool isolated,
 }  // namespace
 
 double PlannedPrefill::flops(const ModelConfig& config) const {
-  return prefill_flops(config, end) - prefill_flops(config, begin);
+  // A repeated row attends to all rows of the prompt.  The passes also attend to themselves and
+  // have instructions, which are not counted.
+  const double n = static_cast<double>(end),
+               pairs = 2.0 * config.layers * config.heads * config.head_dim * n * n;
+  return prefill_flops(config, end) - prefill_flops(config, begin) +
+         scorings * (prefill_flops(config, end) + pairs);
 }
 
 std::vector<PlannedPrefill> planned_prefills(const Unit& unit, const PromptLengths& lengths,

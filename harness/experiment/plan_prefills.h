@@ -16,9 +16,12 @@ struct PlannedPrefill {
   std::int64_t begin = 0, end = 0;  ///< tokens; begin > 0: continues an earlier turn
   /// The unit's cells that use it, as indices.  Empty if only the reference of fidelity does.
   std::vector<std::size_t> cells;
+  /// Times that scoring passes of evictions repeat rows [0, end) after it.
+  int scorings = 0;
 
   std::int64_t tokens() const { return end - begin; }
-  /// Operations of its rows with dense attention, without the output head.
+  /// Operations of its rows with dense attention and of the scoring passes, without the output
+  /// head.
   double flops(const ModelConfig& config) const;
 };
 

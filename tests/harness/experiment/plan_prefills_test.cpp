@@ -68,6 +68,19 @@ TEST(PlannedPrefills, FollowTheSharingRule) {
   EXPECT_EQ(found[0].cells.size() + found[1].cells.size(), 1u) << "one is for the reference";
 }
 
+TEST(PlannedPrefills, IncludeScoringPassesOncePerKey) {
+  const Planned planned(R"("methods": ["full", "kvzip:budget=32", "kvzip:budget=64",
+      "kvzip:budget=64,chunk=100"])",
+                        1);
+  const std::vector<PlannedPrefill> found = planned.prefills();
+  ASSERT_EQ(found.size(), 1u) << "one prefill for all methods";
+  EXPECT_EQ(found[0].scorings, 2) << "budgets share their passes, chunks do not";
+  const ModelConfig& config = planned.plan.experiment.models[0].checkpoint.config;
+  const double n = static_cast<double>(planned.last), linear = config.linear_flops_per_token() * n,
+               every_pair = 4.0 * config.layers * config.heads * config.head_dim * n * n;
+  EXPECT_DOUBLE_EQ(found[0].flops(config), 3 * linear + 2.5 * every_pair);
+}
+
 TEST(PlannedPrefills, CoverTheTokensThatTheRunnerPrefills) {
   const SmallWorld world;
   for (const int turns : {1, 3}) {
