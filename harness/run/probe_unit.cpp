@@ -142,15 +142,8 @@ class ProbeRun {
     if (conversation.prompt.tokens.size() < 2)
       throw input_error("found a prompt of {} tokens, expected at least 2",
                         conversation.prompt.tokens.size());
-    const DialogueView view{
-        conversation.prompt.tokens,
-        conversation.prompt.spans,
-        turn,
-        0,
-        [this](int token) { return renderer_.token_text(token); },
-        answer_limit(decoding_, conversation.dialogue->turns[turn]),
-        [this](std::string_view text) { return renderer_.encode(text); },
-        [&, turn] { return renderer_.cue_tokens(conversation.dialogue->turns[turn], turn); }};
+    DialogueView view = renderer_.view(conversation.prompt, *conversation.dialogue, turn);
+    view.answer_limit = answer_limit(decoding_, conversation.dialogue->turns[turn]);
     for (const auto& probe : probes_) probe->begin(view);
     if (attends || goes_on) {
       bool in_answer = false;

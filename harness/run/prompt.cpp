@@ -171,8 +171,15 @@ std::string PromptRenderer::answer_text(const std::vector<int>& tokens) const {
   return trim(tokenizer_.decode(tokens, true));
 }
 
-std::string PromptRenderer::token_text(int token) const {
-  return tokenizer_.token_text(token);
+DialogueView PromptRenderer::view(const Prompt& prompt, const Dialogue& dialogue, int turn) const {
+  DialogueView out;
+  out.tokens = prompt.tokens;
+  out.spans = prompt.spans;
+  out.turn = turn;
+  out.token_text = [this](int token) { return tokenizer_.token_text(token); };
+  out.encode = [this](std::string_view text) { return tokenizer_.encode(text, {}); };
+  out.cue = [this, &of = dialogue.turns[turn], turn] { return cue_tokens(of, turn); };
+  return out;
 }
 
 std::vector<int> PromptRenderer::cue_tokens(const Turn& turn, int index) const {

@@ -60,14 +60,14 @@ class PromptRenderer {
   const std::vector<int>& stop_tokens() const { return stop_tokens_; }
   /// The text of an answer, without special tokens and surrounding white space.
   std::string answer_text(const std::vector<int>& tokens) const;
-  std::string token_text(int token) const;
-  /// The tokens of a text, without special tokens.
-  std::vector<int> encode(std::string_view text) const { return tokenizer_.encode(text, {}); }
+  /// What policies know of `prompt`, which ends where the answer of turn `turn` begins; without a
+  /// seed and a limit of the answer.  All arguments and the renderer must outlive the result.
+  DialogueView view(const Prompt& prompt, const Dialogue& dialogue, int turn) const;
+
+ private:
   /// The tokens that the template writes between the message of a turn and its answer, without the
   /// turn's answer prefix.
   std::vector<int> cue_tokens(const Turn& turn, int index) const;
-
- private:
   /// True if no template wraps the turn, but the tokenizer adds its special tokens.
   bool is_plain(const Turn& turn) const;
   RenderedTurn render_verbatim(const Turn& t, int turn, int max_tokens) const;

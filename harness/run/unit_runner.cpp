@@ -155,14 +155,9 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
   b.record.cell = b.cell->key;
   b.start = start_of(*b.cell, static_cast<std::size_t>(turn), b.dialogue->turns.size(),
                      decoding_.isolated);
-  b.view = {b.prompt.tokens,
-            b.prompt.spans,
-            turn,
-            policy_seed(decoding_, *b.dialogue),
-            [this](int token) { return renderer_.token_text(token); },
-            answer_limit(decoding_, b.dialogue->turns[turn]),
-            [this](std::string_view text) { return renderer_.encode(text); },
-            [this, &of = b.dialogue->turns[turn], turn] { return renderer_.cue_tokens(of, turn); }};
+  b.view = renderer_.view(b.prompt, *b.dialogue, turn);
+  b.view.seed = policy_seed(decoding_, *b.dialogue);
+  b.view.answer_limit = answer_limit(decoding_, b.dialogue->turns[turn]);
   if (b.evicts_before_question()) find_question(b);
   if (b.skips()) {
     b.finished = true;

@@ -56,7 +56,7 @@ class Retriever {
   /// number of the model's KV heads for separate scores of each head, or 1 for common scores of all
   /// heads.  Called between `begin_pass` and the first layer.
   virtual MatrixView<const float> weights(const RetrieverPass& pass, int lists) = 0;
-  /// Removes all tokens from index `tokens` on.
+  /// Keeps the first `tokens` tokens and removes all others.
   virtual void truncate(std::int32_t tokens) = 0;
   /// Bytes of the stored keys.
   virtual std::size_t key_bytes() const = 0;

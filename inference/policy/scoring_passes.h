@@ -10,7 +10,7 @@ namespace turnbench {
 
 /// Scores the cached tokens of a prompt by passes that the engine computes after the prompt, before
 /// any layer evicts.  The tokens of a pass attend to the prompt, and are removed when the pass has
-/// ended.  Evictions whose passes have equal keys share one object and its passes.
+/// ended.  Evictions with equal `key()` share one object and its passes.
 class ScoringPasses {
  public:
   virtual ~ScoringPasses() = default;

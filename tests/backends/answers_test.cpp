@@ -115,7 +115,7 @@ void ask(Engine& engine, const Questions& q, std::vector<Talk>& talks, int turn)
               t.prompt.spans,
               turn,
               1,
-              [&](int token) { return q.renderer.token_text(token); },
+              [&](int token) { return q.tokenizer.token_text(token); },
               t.dialogue->turns[turn].max_new_tokens};
   }
   for (bool prefill = true;; prefill = false) {

@@ -42,13 +42,11 @@ TwoPasses in_two_passes(const SmallWorld& world, const std::string& spec,
   Engine engine(world.model, *backend, {});
   Sequence sequence = engine.make_sequence(Method::parse(spec).make());
   const std::span<const int> prompt = conversation.prompt.tokens;
-  const auto text = [&](int token) { return world.renderer.token_text(token); };
-  const auto encode = [&](std::string_view part) { return world.renderer.encode(part); };
-  const auto cue = [&] {
-    return world.renderer.cue_tokens(conversation.dialogue->turns[turn], turn);
-  };
-  const DialogueView first{prompt.first(begin), before, turn, 0, text, 0, encode, cue},
-      second{prompt, all, turn, 0, text};
+  const DialogueView second =
+      world.renderer.view(conversation.prompt, *conversation.dialogue, turn);
+  DialogueView first = second;
+  first.tokens = prompt.first(begin);
+  first.spans = before;
   const auto compute = [&](std::span<const int> tokens, Pass::Kind kind, bool evict) {
     const Pass pass{.sequence = &sequence,
                     .tokens = tokens,

@@ -109,7 +109,7 @@ TEST(DecodeForced, EqualsFreeDecodingBitwise) {
                             prompt.spans,
                             0,
                             5,
-                            [&](int token) { return world.renderer.token_text(token); },
+                            [&](int token) { return world.planned.tokenizer.token_text(token); },
                             static_cast<int>(kTokens)};
     std::vector<ForcedSequence> forced;
     std::vector<std::vector<int>> answers(methods.size());

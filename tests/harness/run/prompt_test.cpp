@@ -91,7 +91,7 @@ TEST(Prompt, TheAnswerPrefixIsBehindTheTemplatesText) {
   const RenderedTurn whole = renderer.render(dialogue, 0, 0);
   EXPECT_TRUE(labels(tokenizer, whole).ends_with("cue[<a> It is]"));
   EXPECT_GT(whole.tokens.size(), without.tokens.size());
-  EXPECT_EQ(tokenizer.decode(renderer.cue_tokens(turn, 0), false), "<a>");
+  EXPECT_EQ(tokenizer.decode(renderer.view({}, dialogue, 0).cue(), false), "<a>");
   // It is not truncated, and counts.
   const int limit = static_cast<int>(whole.tokens.size()) - 2;
   const RenderedTurn cut = renderer.render(dialogue, 0, limit);
