@@ -23,8 +23,9 @@ struct Placement {
   bool host = false;  ///< in host memory; the device has a working set for each layer
   Residency::Rule rule = Residency::Rule::kLru;
   /// Tokens of the device cache, per KV set and layer.  With kLru and kLfu, the buffer of a step is
-  /// allocated in addition to it.  With kPrevious, a smaller cache is enlarged to what a step loads.
-  /// With the demand rules, 0 means as many tokens as a step loads; a smaller number is an error.
+  /// allocated in addition to it.  With kPrevious, a smaller cache is enlarged to what a step
+  /// loads. With the demand rules, 0 means as many tokens as a step loads; a smaller number is an
+  /// error.
   int cache_tokens = 0;
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
