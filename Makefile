@@ -9,7 +9,7 @@ CUDA = -DTURNBENCH_CUDA=AUTO
 GENERATOR = $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 CONFIGURE = cmake -S . -B $(BUILD) $(GENERATOR) -DCMAKE_BUILD_TYPE=Release
 
-.PHONY: all setup build quickstart smollm2 ruler plans test test-all test-asan test-tsan lint fuzz bench emulated-counters gpu-deps clean
+.PHONY: all setup build quickstart smollm2 ruler retrieval-head plans test test-all test-asan test-tsan lint fuzz bench emulated-counters gpu-deps clean
 
 all: build
 
@@ -40,6 +40,11 @@ LENGTH ?= 4096
 SAMPLES ?= 20
 ruler:
 	@tools/ruler.sh $(MODEL) data/ruler/$(notdir $(MODEL))-$(LENGTH) --length $(LENGTH) --samples $(SAMPLES)
+
+# A retrieval head for SpeContext in MODEL/retrieval_head, trained on the model's own answers; needs
+# Python.
+retrieval-head: build
+	@tools/retrieval_head.sh $(PROGRAM) $(MODEL) $(MODEL)/retrieval_head data/questions
 
 # The costs of the experiments of the five papers, as far as their models and data exist.
 plans: build

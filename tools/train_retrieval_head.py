@@ -2,14 +2,14 @@
 
     train_retrieval_head.py --model models/tiny --data dialogues.jsonl --out OUT
 
-Each line of the data is a rendered dialogue, as `turnbench render --json` prints it: {"ids": [...], "spans": [{"kind":
+Each line of the data is a dialogue, as `turnbench method specontext dialogues` writes it: {"ids": [...], "spans": [{"kind":
 "answer", "begin": 20, "end": 27}, ...]}.  The model (Llama, Mistral, Qwen2 or Qwen3 family, default RoPE) computes it
 once; its hidden states stay in memory, 2 bytes an element.  The draft is one decoder layer: row j reads the embedding
 of token j + 1 and a linear map of the model's hidden states of token j, and predicts the model's distribution after
 token j + 1 (Li et al., EAGLE-3, 2025).  The loss is the cross-entropy with this distribution, on answer tokens and the
-tokens that end answers; --attention adds a second loss.  Embedding and output matrix are the model's and stay fixed.
-Training-time test, the part of EAGLE-3 that prepares a draft for its own features, is left out: a retrieval head always
-reads the model's.
+tokens that end answers (--rows adds others); --attention adds a second loss.  Embedding and output matrix are the
+model's and stay fixed.  Training-time test, the part of EAGLE-3 that prepares a draft for its own features, is left
+out: a retrieval head always reads the model's.
 
 What is written has the names and the format of EAGLE-3's checkpoints, but only the tensors that determine queries and
 keys (Xu et al., SpeContext, 2025, section 4.3).
@@ -26,6 +26,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
+
+
+HELD_OUT = 100  # every 100th dialogue
 
 
 def rms_norm(x, weight, eps):
@@ -59,21 +62,24 @@ def weights(q, k, rows, kv_heads):
 class Target:
     """The model: hidden states of all tokens, and its distribution at some of them."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, dtype):
         self.config = c = json.loads((directory / "config.json").read_text())
         rope = c.get("rope_parameters") or c
         if c.get("rope_scaling") or rope.get("rope_type", "default") != "default":
             raise SystemExit(f"{directory}/config.json: found a scaled RoPE, expected the default one")
         self.heads, self.eps, self.theta = c["num_attention_heads"], c["rms_norm_eps"], rope["rope_theta"]
-        self.layers, self.weights = c["num_hidden_layers"], {}
+        self.layers, self.weights, self.dtype = c["num_hidden_layers"], {}, dtype
         for path in sorted(directory.glob("*.safetensors")):
             with safe_open(path, "pt") as file:
                 self.weights.update({name: file.get_tensor(name).float() for name in file.keys()})
         self.embedding = self.weights["model.embed_tokens.weight"]
         self.output = self.weights.get("lm_head.weight", self.embedding)
+        self.factors = {name: x.to(dtype) for name, x in self.weights.items() if name.endswith("_proj.weight")}
 
     def linear(self, x, name):
-        return F.linear(x, self.weights[name + ".weight"], self.weights.get(name + ".bias"))
+        y = F.linear(x.to(self.dtype), self.factors[name + ".weight"]).float()
+        bias = self.weights.get(name + ".bias")
+        return y if bias is None else y + bias
 
     @torch.no_grad()
     def __call__(self, ids, rows, taps, attention=False):
@@ -157,14 +163,18 @@ class Draft(nn.Module):
         (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
 
 
-def read_dialogues(path, longest):
-    """(ids, rows): the rows of the draft that predict answer tokens and ends of answers."""
-    out = []
+def read_dialogues(path, longest, others, seed):
+    """(ids, rows): the rows of the draft that predict answer tokens and ends of answers, and as many as `others` random
+    ones, except in dialogues that are held out."""
+    out, chosen = [], random.Random(seed)
     for line in path.read_text().splitlines():
         dialogue = json.loads(line)
         ids = dialogue["ids"][:longest]
         rows = [at - 2 for span in dialogue["spans"] if span["kind"] == "answer"
                 for at in range(max(2, span["begin"]), span["end"] + 1) if at < len(ids)]
+        if rows and len(out) % HELD_OUT > 0:
+            free = sorted(set(range(len(ids) - 2)) - set(rows))
+            rows = sorted(rows + chosen.sample(free, min(others, len(free))))
         if rows:
             out.append((torch.tensor(ids), torch.tensor(rows)))
     return out
@@ -184,18 +194,21 @@ def main():
     parser.add_argument("--attention", type=float, default=0,
                         help="weight of a second loss, with which the draft's attention imitates the mean attention of "
                         "the model's layers; not part of EAGLE-3")
+    parser.add_argument("--rows", type=int, default=0,
+                        help="random tokens of a dialogue, besides its answers, on which the losses are also computed")
+    parser.add_argument("--bf16", action="store_true", help="the model multiplies bfloat16; faster on new processors")
     parser.add_argument("--longest", type=int, default=2048, help="tokens of a dialogue that are used")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1, help="more are slower on a machine with other work")
     arguments = parser.parse_args()
     torch.manual_seed(arguments.seed)
     torch.set_num_threads(arguments.threads)
-    target = Target(arguments.model)
+    target = Target(arguments.model, torch.bfloat16 if arguments.bf16 else torch.float32)
     n = target.layers
     taps = arguments.layers or ([2, n // 2, n - 3] if n > 6 else list(range(max(0, n - 3), n)))
     draft = Draft(target, taps)
-    dialogues = read_dialogues(arguments.data, arguments.longest)
-    held_out, dialogues = dialogues[::100], [d for i, d in enumerate(dialogues) if i % 100 > 0]
+    dialogues = read_dialogues(arguments.data, arguments.longest, arguments.rows, arguments.seed)
+    held_out, dialogues = dialogues[::HELD_OUT], [d for i, d in enumerate(dialogues) if i % HELD_OUT > 0]
     # As in the training of tiny; AdamW on the matrices learns more slowly.
     optimizers = [torch.optim.Muon([p for p in draft.parameters() if p.dim() == 2], lr=arguments.lr, weight_decay=0),
                   torch.optim.AdamW([p for p in draft.parameters() if p.dim() == 1], lr=arguments.lr / 10,

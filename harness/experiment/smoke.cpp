@@ -42,11 +42,12 @@ std::string scaled(double tokens, double least, int more) {
   return fmt::format("{:.0f}", std::max(shorter, least) + more);
 }
 
-/// The value of a parameter for short prompts: numbers of tokens or lines are scaled.  Shares of a
-/// prompt are converted to numbers of tokens, because windows and sinks do not shrink with the
-/// prompt and would exceed, say, a tenth of 300 tokens.
+/// The value of a parameter for short prompts: numbers of tokens or lines are scaled, and drafts
+/// are those of the embedded model.  Shares of a prompt are converted to numbers of tokens, because
+/// windows and sinks do not shrink with the prompt and would exceed, say, a tenth of 300 tokens.
 std::string short_value(const ParameterInfo& p, const Parameters& values, int more) {
   const std::string& value = values.values().find(p.name)->second;
+  if (p.kind == ParameterInfo::Kind::kDraft && values.draft(p.name)) return "tiny";
   if (p.kind == ParameterInfo::Kind::kBudget) {
     const Budget budget = values.budget(p.name);
     const bool of_prompt = !p.unit.ends_with("of the budget");

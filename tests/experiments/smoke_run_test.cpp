@@ -58,6 +58,9 @@ class SmokeRun : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(SmokeRun, StoresEveryCellAndIsMarked) {
+  const std::string head = TURNBENCH_SOURCE_DIR "/models/smollm2/retrieval_head";
+  if (GetParam().starts_with("smollm2/retrieval-head") && !std::filesystem::exists(head))
+    GTEST_SKIP() << "make retrieval-head has not made " << head;
   run(GetParam(), {});
   static const std::set<std::string> shown = {"loopserve/figure1.json", "loopserve/table4.json",
                                               "sablock/figure7.json", "sablock/table1.json"};
