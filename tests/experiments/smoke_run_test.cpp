@@ -86,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(Smollm2, SmokeRun, testing::ValuesIn(smollm2_manifests(
 INSTANTIATE_TEST_SUITE_P(Tiny, SmokeRun,
                          testing::Values("quickstart-selection.json",
                                          "quickstart-selection-recall.json", "side-by-side.json",
-                                         "retrieval-head.json", "real/ruler-4k.json"),
+                                         "retrieval-head.json", "real/ruler-4k.json",
+                                         "real/ruler-4k-agnostic.json"),
                          parameter_name);
 
 // Real prompts are longer than any window, those of smoke runs are not.  Methods must accept shares
