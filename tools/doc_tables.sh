@@ -156,6 +156,10 @@ has_model() {  # MANIFEST
     echo "$1: skipped, make smollm2 makes its model" >&2
     return 1
   fi
+  if grep -q 'smollm2/retrieval_head' "$1" && [ ! -d models/smollm2/retrieval_head ]; then
+    echo "$1: skipped, make retrieval-head makes its head" >&2
+    return 1
+  fi
 }
 asked() {  # MANIFEST: true if its tables are requested and its model exists
   case $wanted in "  " | *" $1 "*) has_model "$1" ;; *) return 1 ;; esac
