@@ -64,13 +64,18 @@ Residency::Options working_set_options(const Placement& placement, const DeviceN
   out.cache_tokens = std::min(placement.cache_tokens, blocks * out.block);
   out.pinned_tokens = std::min(needs.pinned_tokens, useful);
   out.insert_blocks = placement.insert_blocks;
+  out.per_list = needs.per_list && out.rule == Rule::kPrevious;
+  // Each list can read every token, so the lists of a set together can read more than the set has.
+  const std::int32_t caches = out.per_list ? out.lists_per_set : 1;
+  const auto of_cache = [&](std::int32_t tokens) { return (tokens + caches - 1) / caches; };
+  out.cache_tokens = of_cache(out.cache_tokens);
   if (out.rule == Rule::kLru || out.rule == Rule::kLfu) {
     out.step_tokens = step_tokens;
   } else if (needs.block > 0) {  // the cache has exactly what a step reads: whole blocks
-    out.cache_tokens = std::max(out.cache_tokens, step_tokens);
+    out.cache_tokens = std::max(out.cache_tokens, of_cache(step_tokens));
   } else {  // each token may be in a separate block, which kDemand rules load for all sets
     const bool demand = out.rule != Rule::kPrevious;
-    const std::int64_t read = std::int64_t{step_tokens} * (demand ? sets : 1);
+    const std::int64_t read = std::int64_t{of_cache(step_tokens)} * (demand ? sets : 1);
     const auto room_among = [&](std::int32_t of_blocks) {
       return static_cast<std::int32_t>(std::min<std::int64_t>(read, of_blocks)) * out.block;
     };
@@ -83,9 +88,6 @@ Residency::Options working_set_options(const Placement& placement, const DeviceN
     }
     out.cache_tokens = std::max(out.cache_tokens, room_among(blocks));
   }
-  out.per_list = needs.per_list && out.rule == Rule::kPrevious;
-  if (out.per_list)
-    out.cache_tokens = (out.cache_tokens + out.lists_per_set - 1) / out.lists_per_set;
   return out;
 }
 

@@ -376,6 +376,17 @@ TEST(ClusterKv, WorkingSetsFetchTokensThatThePreviousStepDidNotRead) {
   }
 }
 
+// Seven query heads of a set together read more tokens than the set has room for answers.
+TEST(ClusterKv, EachHeadsCacheHasRoomForItsTokens) {
+  if (test::is_emulated()) GTEST_SKIP() << "long";
+  test::Machine machine("qwen2");
+  const std::string spec = "clusterkv:budget=716,cluster_tokens=8,dense_layers=0";
+  test::Conversation host(machine.engine, Method::parse(spec).make()),
+      device(machine.engine, Method::parse(spec + ",placement=device").make());
+  EXPECT_TRUE(answer_of(host, 760, 2) == answer_of(device, 760, 2));
+  EXPECT_EQ(host.sequence.at(0).kv.working_set()->options().cache_tokens, 716 - kSinks);
+}
+
 // An answer that is never clustered has all its tokens on the device.
 TEST(ClusterKv, AnswersGrowOnTheDevice) {
   if (test::is_emulated()) GTEST_SKIP() << "long";
