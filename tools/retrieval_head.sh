@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 bf16=
 if grep -q 'avx512_bf16\|amx_bf16' /proc/cpuinfo; then bf16=--bf16; fi
 "$program" method specontext dialogues --model "$model" --dataset mt-hotpotqa-distractor \
-  --data hotpotqa="$questions" --turns 2 --length 600 --longest 1400 --limit 320 --seed 11 --math bf16 \
+  --data hotpotqa="$questions" --turns 2 --length 600 --longest 1400 --limit 320 --seed 11 \
   -o "$work/dialogues.jsonl"
 mkdir -p "$out"
 log=$out/training.log

@@ -2,13 +2,13 @@
 
     train_retrieval_head.py --model models/tiny --data dialogues.jsonl --out OUT
 
-Each line of the data is a dialogue, as `turnbench method specontext dialogues` writes it: {"ids": [...], "spans": [{"kind":
-"answer", "begin": 20, "end": 27}, ...]}.  The model (Llama, Mistral, Qwen2 or Qwen3 family, default RoPE) computes it
-once; its hidden states stay in memory, 2 bytes an element.  The draft is one decoder layer: row j reads the embedding
-of token j + 1 and a linear map of the model's hidden states of token j, and predicts the model's distribution after
-token j + 1 (Li et al., EAGLE-3, 2025).  The loss is the cross-entropy with this distribution, on answer tokens and the
-tokens that end answers (--rows adds others); --attention adds a second loss.  Embedding and output matrix are the
-model's and stay fixed.  Training-time test, the part of EAGLE-3 that prepares a draft for its own features, is left
+Each line of the data is a dialogue, as `turnbench method specontext dialogues` writes it: {"ids": [...], "spans":
+[{"kind": "answer", "begin": 20, "end": 27}, ...]}.  The model (Llama, Mistral, Qwen2 or Qwen3 family, default RoPE)
+computes it once; its hidden states stay in memory, 2 bytes an element.  The draft is one decoder layer: row j reads the
+embedding of token j + 1 and a linear map of the model's hidden states of token j, and predicts the model's distribution
+after token j + 1 (Li et al., EAGLE-3, 2025).  The loss is the cross-entropy with this distribution, on answer tokens
+and the tokens that end answers (--rows adds others); --attention adds a second loss.  Embedding and output matrix are
+the model's and stay fixed.  Training-time test, the part of EAGLE-3 that prepares a draft for its own features, is left
 out: a retrieval head always reads the model's.
 
 What is written has the names and the format of EAGLE-3's checkpoints, but only the tensors that determine queries and
