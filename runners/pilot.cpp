@@ -208,6 +208,7 @@ class PilotRun {
     TimedDialogue out;
     out.model_hash = resolved_.hash;
     out.isolated = decoding_.isolated;
+    out.single = true;
     out.prompt_tokens = static_cast<int>(tokens.size());
     out.answers = out.cut_answers = 1;
     out.answer_tokens = kSteps;

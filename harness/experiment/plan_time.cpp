@@ -16,7 +16,8 @@ struct TimedWork {
   double prefill_flops = 0;
   double shared_flops = 0;  ///< its share of the computation that the unit's cells share
   double tokens = 0;        ///< of answers, including those of fidelity
-  double step_bytes = 0;    ///< bytes read per token: its share of a step of all cells
+  double cells = 1;         ///< that share a step
+  double step_bytes = 0;    ///< bytes read per step of all cells
 };
 
 /// Estimates the times of a plan's units one by one.
@@ -43,9 +44,9 @@ class TimeEstimate {
       for (std::size_t t = first; t < lengths.answers.size(); ++t)
         work.tokens += expected_answer(speed, lengths.answers[t]);
       if (plan_.experiment.manifest.fidelity) work.tokens *= 2;
-      work.step_bytes =
-          step_bytes(unit.model, lengths.prompts.back()) / static_cast<double>(unit.cells.size());
-      out.seconds += seconds(work, speed);
+      if (!plan_.experiment.manifest.isolated) work.cells = static_cast<double>(unit.cells.size());
+      work.step_bytes = step_bytes(unit.model, lengths.prompts.back());
+      out.seconds += seconds(work, speed, config_of(unit.model));
     }
     return out;
   }
@@ -61,7 +62,7 @@ class TimeEstimate {
         for (const std::int64_t prompt : lengths.prompts)
           work.shared_flops += prefill_flops(config, prompt);
         work.shared_flops /= static_cast<double>(unit.cells.size());
-        out.seconds += seconds(work, speed_of(*cells_.at(cell.key), out));
+        out.seconds += seconds(work, speed_of(*cells_.at(cell.key), out), config);
       }
     }
     return out;
@@ -110,11 +111,15 @@ class TimeEstimate {
                static_cast<double>(size_of(m.entry.kv_dtype));
   }
 
-  double seconds(const TimedWork& work, const MethodSpeed* speed) {
+  double seconds(const TimedWork& work, const MethodSpeed* speed, const ModelConfig& config) {
+    if (speed != nullptr && speed->single) {
+      return speed->prefill(work.shared_flops) +
+             work.tokens * speed->shared_step(config, work.cells);
+    }
     if (speed != nullptr) return speed->prefill(work.prefill_flops) + speed->decode(work.tokens);
     if (!ceilings_) ceilings_ = peak_();
     return (work.shared_flops / ceilings_->flops +
-            work.tokens * work.step_bytes / ceilings_->read_bytes) /
+            work.tokens * work.step_bytes / work.cells / ceilings_->read_bytes) /
            kShareOfPeak;
   }
 
@@ -129,6 +134,7 @@ class TimeEstimate {
 }  // namespace
 
 void MethodSpeed::add(const ModelConfig& config, const TimedDialogue& timed) {
+  single = single && timed.single;
   prefill_flops += turnbench::prefill_flops(config, timed.prompt_tokens);
   prefill_seconds += timed.prefill_seconds;
   decode_seconds += timed.decode_seconds;
@@ -145,6 +151,11 @@ double MethodSpeed::prefill(double flops) const {
 
 double MethodSpeed::decode(double tokens) const {
   return answer_tokens > 0 ? decode_seconds / static_cast<double>(answer_tokens) * tokens : 0;
+}
+
+double MethodSpeed::shared_step(const ModelConfig& c, double cells) const {
+  const double head = 2.0 * c.hidden * c.vocab;
+  return std::max(decode(1) / cells, prefill(c.linear_flops_per_token() + head));
 }
 
 double MethodSpeed::expected_answer(std::int64_t limit) const {

@@ -19,6 +19,7 @@ namespace turnbench {
 /// Accumulated times of dialogues: prefills by the operations of dense attention, decoding by
 /// tokens.
 struct MethodSpeed {
+  bool single = true;  ///< only times of sequences that shared nothing
   double prefill_flops = 0, prefill_seconds = 0, decode_seconds = 0;
   std::size_t dialogues = 0, answers = 0, cut_answers = 0, answer_tokens = 0, ended_tokens = 0;
 
@@ -26,6 +27,9 @@ struct MethodSpeed {
   /// Seconds of a prefill of `flops` operations.
   double prefill(double flops) const;
   double decode(double tokens) const;
+  /// The same per token if `cells` sequences decode together: weights are read once for all, but
+  /// each has its own operations, at the speed of a prefill.
+  double shared_step(const ModelConfig& config, double cells) const;
   /// Expected tokens of an answer with this limit: the mean length of answers that ended before
   /// their limit, weighted with the limit for the share of answers that reached it.
   double expected_answer(std::int64_t limit) const;

@@ -9,7 +9,8 @@ namespace turnbench {
 struct TimedDialogue {
   std::string model_hash = {}, method = {}, dataset_hash = {};  ///< of the cell; method: canonical
   bool isolated = false;                                        ///< the cell ran by itself
-  int prompt_tokens = 0;                     ///< length of the last turn's prompt
+  bool single = false;    ///< a pilot's times of one sequence, which shared nothing
+  int prompt_tokens = 0;  ///< length of the last turn's prompt
   std::size_t answers = 0, cut_answers = 0;  ///< cut: ended by the length limit
   std::size_t answer_tokens = 0;             ///< over all answers
   std::size_t ended_tokens = 0;              ///< over the answers that were not cut

@@ -105,6 +105,23 @@ TEST(PlannedTime, UsesOtherMethodsForMethodsWithoutTimes) {
   EXPECT_EQ(time.like_others, 3u);
 }
 
+TEST(PlannedTime, SharesTheWorkThatASingleSequenceDidAlone) {
+  TimedPlan m;
+  TimedDialogue full = m.timed(0);
+  full.single = true;
+  full.method = full.dataset_hash = "";
+  full.decode_seconds = 10 * 2;  // two seconds per token
+  Speeds slow, fast;
+  fast.add(m.config, full);
+  EXPECT_NEAR(m.time(fast).seconds, 3 * 2 * 5 * 2, 1e-9) << "two cells share each step";
+  full.prefill_seconds = 1e-6 * prefill_flops(m.config, 1000);
+  slow.add(m.config, full);
+  const double token = m.config.linear_flops_per_token() + 2.0 * m.config.hidden * m.config.vocab;
+  ASSERT_GT(1e-6 * token, 1);
+  EXPECT_NEAR(m.time(slow).seconds, 1e-6 * (m.flops() + 3 * 2 * 5 * 2 * token), 1e-6)
+      << "operations of a token take longer than half of a step";
+}
+
 TEST(PlannedTime, UsesThePeakOfTheMachineForModelsWithoutTimes) {
   TimedPlan m;
   // The two cells share a prefill; half of the peak rate is reached.
