@@ -52,8 +52,8 @@ struct LayerView {
 
   Backend* backend = nullptr;  ///< the backend of this layer
 
-  // Eviction policies may use `memo`, `scoring`, `scratch` and `attention_out`; the rest is for
-  // selections.
+  // Of the fields below, eviction policies may use `memo`, `scoring`, `scratch` and
+  // `attention_out`; the others are for selections.
   MatrixView<const float> queries = {};  ///< of the pass, after RoPE: [rows, heads * head_dim]
   /// The queries rotated to relative distance `max_distance` (clamped RoPE), to be scored against
   /// keys before RoPE; null if the policy sets no `max_distance`.

@@ -24,8 +24,8 @@ struct Placement {
   Residency::Rule rule = Residency::Rule::kLru;
   /// Tokens of the device cache, per KV set and layer.  With kLru and kLfu, the buffer of a step is
   /// allocated in addition to it.  With kPrevious, a smaller cache is enlarged to what a step
-  /// loads. With the demand rules, 0 means as many tokens as a step loads; a smaller number is an
-  /// error.
+  /// loads. With the demand rules, 0 means as many tokens as a step loads; a smaller number
+  /// above 0 is an error.
   int cache_tokens = 0;
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
