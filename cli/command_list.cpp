@@ -6,9 +6,10 @@
 #include "cli/catalog_json.h"
 #include "cli/cli.h"
 #include "common/file.h"
+#include "common/json.h"
 #include "datasets/catalog.h"
 #include "harness/experiment/locations.h"
-#include "harness/experiment/manifest.h"
+#include "harness/experiment/table_values.h"
 #include "harness/run/fidelity.h"
 #include "judges/rubric.h"
 #include "metrics/metric.h"
@@ -76,9 +77,12 @@ std::vector<Item> items_of(const std::string& what) {
       if (entry.path().extension() == ".json") files.push_back(entry.path());
     }
     std::sort(files.begin(), files.end());
-    for (const fs::path& file : files) {
-      const Manifest m = load_manifest(file);
-      add(m.name, m.title + " (" + file.string() + ")");
+    for (const fs::path& file : files) {  // the files that a manifest names need not exist
+      const Json json = parse_json(read_file(file), file.string());
+      const JsonView manifest(json, file.string());
+      std::string name = manifest.at("name").as_string();
+      std::string title = manifest.get("title", name);
+      add(std::move(name), title + " (" + file.string() + ")");
     }
   }
   return out;

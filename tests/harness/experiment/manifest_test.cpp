@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -44,12 +45,20 @@ TEST(Manifest, EverythingSet) {
   EXPECT_EQ(m.tables[0].columns, (std::vector<std::string>{"position", "history"}));
 }
 
-// Every manifest of the project is valid.
+// Every manifest of the project is valid.  Some read a retrieval head that the project can train.
 TEST(Manifest, ProjectManifestsLoad) {
   int count = 0;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(TURNBENCH_SOURCE_DIR "/experiments")) {
     if (entry.path().extension() != ".json") continue;
+    const bool has_head =
+        std::filesystem::exists(TURNBENCH_SOURCE_DIR "/models/smollm2/retrieval_head");
+    if (!has_head && entry.path().filename().string().starts_with("retrieval-head") &&
+        entry.path().parent_path().filename() == "smollm2") {
+      const std::string message = test::message_of([&] { load_manifest(entry.path()); });
+      EXPECT_NE(message.find("found no such directory"), std::string::npos) << message;
+      continue;
+    }
     EXPECT_NO_THROW(load_manifest(entry.path())) << entry.path();
     ++count;
   }
