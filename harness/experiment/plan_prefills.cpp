@@ -8,6 +8,10 @@
 namespace turnbench {
 namespace {
 
+double attention_flops(const ModelConfig& c, double pairs) {
+  return 4.0 * c.layers * c.heads * c.head_dim * pairs;
+}
+
 /// Adds the prefills of one turn.  `offset`: index of the turn's first cell in the planned unit.
 void add_turn(const PlannedTurn& turn, std::int64_t before, std::int64_t prompt, std::size_t offset,
               std::vector<PlannedPrefill>& out) {
@@ -50,10 +54,9 @@ void add_unit(const Unit& unit, const PromptLengths& lengths, bool isolated,
 double PlannedPrefill::flops(const ModelConfig& config) const {
   // A repeated row attends to all rows of the prompt.  The passes also attend to themselves and
   // have instructions, which are not counted.
-  const double n = static_cast<double>(end),
-               pairs = 2.0 * config.layers * config.heads * config.head_dim * n * n;
+  const double n = static_cast<double>(end);
   return prefill_flops(config, end) - prefill_flops(config, begin) +
-         scorings * (prefill_flops(config, end) + pairs);
+         scorings * (config.linear_flops_per_token() * n + attention_flops(config, n * n));
 }
 
 std::vector<PlannedPrefill> planned_prefills(const Unit& unit, const PromptLengths& lengths,
@@ -79,7 +82,7 @@ std::int64_t probe_prefills(const std::vector<ProbeCell>& cells, bool own_answer
 
 double prefill_flops(const ModelConfig& c, std::int64_t prompt) {
   const double n = static_cast<double>(prompt);
-  return c.linear_flops_per_token() * n + 2.0 * c.layers * c.heads * c.head_dim * n * n;
+  return c.linear_flops_per_token() * n + attention_flops(c, n * n / 2);
 }
 
 }  // namespace turnbench

@@ -17,23 +17,23 @@
 namespace turnbench {
 namespace {
 
-/// The greedy answer to a prompt under full attention: at most `limit` tokens, and the stop token
-/// if it was generated before.
-std::vector<int> own_answer(Engine& engine, std::span<const int> prompt, int limit,
-                            std::span<const int> stops) {
+/// Appends the greedy answer to a prompt under full attention: at most `limit` tokens, and the stop
+/// token if the answer ended.  Returns the index behind the answer.
+std::size_t append_own_answer(Engine& engine, int limit, std::span<const int> stops,
+                              std::vector<int>& ids) {
+  const std::size_t end = ids.size() + static_cast<std::size_t>(limit);
   Sequence sequence = engine.make_sequence({});
-  const Pass first{.sequence = &sequence, .tokens = prompt, .prompt_end = true};
+  const Pass first{.sequence = &sequence, .tokens = ids, .prompt_end = true};
   std::vector<float> logits = engine.prefill({&first, 1})[0];
-  std::vector<int> out;
-  for (int left = limit; left >= 0; --left) {
+  while (true) {
     const int token = argmax(logits);
     const bool stop = std::find(stops.begin(), stops.end(), token) != stops.end();
-    if (left > 0 || stop) out.push_back(token);
-    if (stop || left == 0) break;
-    const Pass next{.sequence = &sequence, .tokens = {&out.back(), 1}, .kind = Pass::Kind::kDecode};
+    if (!stop && ids.size() == end) return end;
+    ids.push_back(token);
+    if (stop) return ids.size() - 1;
+    const Pass next{.sequence = &sequence, .tokens = {&token, 1}, .kind = Pass::Kind::kDecode};
     logits = engine.forward({&next, 1})[0];
   }
-  return out;
 }
 
 ActionResult answer_dialogues(ActionContext& context) {
@@ -59,10 +59,8 @@ ActionResult answer_dialogues(ActionContext& context) {
       if (span.kind == SpanKind::kAnswer && end <= dialogue.prompt_tokens)
         add(static_cast<std::size_t>(span.begin), end);
     }
-    const std::vector<int> answer = own_answer(context.engine(), ids, limit, stops);
-    const bool stopped = std::find(stops.begin(), stops.end(), answer.back()) != stops.end();
-    add(ids.size(), ids.size() + answer.size() - (stopped ? 1 : 0));
-    ids.insert(ids.end(), answer.begin(), answer.end());
+    const std::size_t end = append_own_answer(context.engine(), limit, stops, ids);
+    add(dialogue.prompt_tokens, end);
     tokens += ids.size();
     ++dialogues;
     lines += OrderedJson{{"ids", ids}, {"spans", std::move(spans)}}.dump() + "\n";
