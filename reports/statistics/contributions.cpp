@@ -40,6 +40,7 @@ class ContributionSums {
       }
       dialogue.present = true;
       dialogue.part += own / (strata_ * count);
+      dialogue.full_part += own_turns / (strata_ * count);
       dialogue.residual += (own - own_turns * sum / count) / (strata_ * count);
     }
   }
@@ -54,6 +55,7 @@ class ContributionSums {
         if (!dialogue.present) continue;
         out.dialogues.push_back(static_cast<std::uint32_t>(i));
         out.parts.push_back(dialogue.part);
+        out.full_parts.push_back(dialogue.full_part);
         out.residuals.push_back(dialogue.residual);
       }
     }
@@ -68,7 +70,7 @@ class ContributionSums {
 
  private:
   struct OfDialogue {
-    double part = 0, residual = 0;
+    double part = 0, full_part = 0, residual = 0;
     bool present = false;
   };
   struct Sums {

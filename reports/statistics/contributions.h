@@ -21,7 +21,10 @@ struct Contributions {
     double weight = 0;                     ///< share of the strata with this population
     std::vector<std::uint32_t> dialogues;  ///< dialogues with turns, ascending: [n_k]
     std::vector<double> parts;             ///< d_i: [n_k]
-    std::vector<double> residuals;         ///< l_i: [n_k]
+    /// sum_j t_ij / (J T_j): the part of a dialogue whose turns all have the value 1.  [n_k], with
+    /// the sum `weight`.
+    std::vector<double> full_parts;
+    std::vector<double> residuals;  ///< l_i: [n_k]
   };
   std::vector<OfPopulation> populations;  ///< sorted by name: [K]
   double mean = 0;                        ///< M

@@ -15,6 +15,21 @@ Interval around(double mean, double half_width) {
   return {mean - half_width, mean + half_width};
 }
 
+double shrunk_variance(double variance, const Contributions::OfPopulation& p) {
+  double sum = 0, above_0 = 0, below_1 = 0, at_end = 0;
+  for (std::size_t i = 0; i < p.parts.size(); ++i) {
+    const double part = p.parts[i], full = p.full_parts[i];
+    sum += part;
+    above_0 += part > 0;
+    below_1 += part < full;
+    at_end += part == 0 || part == full;
+  }
+  const auto n = static_cast<double>(p.parts.size());
+  const double binary = std::max(0.0, sum * (p.weight - sum)) / (n - 1),
+               seen = std::min(above_0, below_1), prior = 2 * at_end / n;
+  return at_end == 0 ? variance : (seen * variance + prior * binary) / (seen + prior);
+}
+
 }  // namespace
 
 Spread spread_of(const Contributions& contributions) {
@@ -35,8 +50,11 @@ Spread spread_of(const Contributions& contributions) {
     for (double residual : p.residuals) squares += residual * residual;
     parts.push_back({n / (n - 1) * squares, p.weight * p.weight / n, n - 1});
     out.variance += parts.back().variance;
+    out.share_variance += shrunk_variance(parts.back().variance, p);
     out.per_dialogue += parts.back().per_dialogue;
-    out.pseudo_dialogue += p.weight * (p.weight / n) * (p.weight / n);
+    const double pseudo = p.weight * (p.weight / n) * (p.weight / n);
+    out.pseudo_dialogue += pseudo;
+    if (parts.back().variance < kNoVariance) out.of_constant += pseudo;
   }
   // If nothing varies, assume equal variances of all dialogues.
   const double scale = std::max(out.variance, kNoVariance) / out.per_dialogue;
@@ -53,9 +71,10 @@ Spread spread_of(const Contributions& contributions) {
 Interval share_interval(double mean, const Spread& spread) {
   const double t = student_t_quantile(kUpperTail, spread.freedom),
                n = static_cast<double>(spread.dialogues), spreading = mean * (1 - mean),
-               unequal = std::max(0.0, spread.pseudo_dialogue - 1 / (n * n)) / 4;
-  const double effective = spread.variance < kNoVariance ? 1 / spread.per_dialogue
-                                                         : spreading / (spread.variance + unequal);
+               unseen = std::max(spread.pseudo_dialogue - 1 / (n * n), spread.of_constant) / 4;
+  const double effective = spread.variance < kNoVariance
+                               ? 1 / spread.per_dialogue
+                               : spreading / (spread.share_variance + unseen);
   // Wilson's formula times the effective number, which may be 0 due to rounding of the mean.
   const double square = t * t, all = effective + square;
   const double middle = (mean * effective + square / 2) / all,

@@ -13,12 +13,21 @@ struct Spread {
   /// v = sum_k v_k with v_k = n_k / (n_k - 1) sum_i l_i^2, where l_i are the residuals (see
   /// Contributions); in stored units squared.
   double variance = 0;
+  /// For shares: sum_k of v_k shrunk towards the variance b_k = w_k^2 r_k (1 - r_k) / (n_k - 1) of
+  /// scores that are 0 or 1 with the same mean r_k: (h_k v_k + 2 z_k b_k) / (h_k + 2 z_k).  Here
+  /// z_k is the fraction of the dialogues that score exactly 0 or 1, and h_k the number of
+  /// dialogues that are not at that end of the scale where most are.  Few such dialogues say little
+  /// about v_k.
+  double share_variance = 0;
   /// a = sum_k a_k with a_k = w_k^2 / n_k: the variance of the mean if each dialogue had variance
   /// 1.
   double per_dialogue = 0;
   /// sum_k w_k (w_k / n_k)^2: the variance that one additional dialogue would contribute if it had
   /// variance 1 and belonged to population k with probability w_k.
   double pseudo_dialogue = 0;
+  /// The part of `pseudo_dialogue` that comes from populations whose dialogues all have the same
+  /// value.
+  double of_constant = 0;
   /// Degrees of freedom, by Satterthwaite (Biometrics Bulletin 2, 1946): u^2 / sum_k (u_k^2 / (n_k
   /// - 1)), where u_k = (v_k + v a_k / a) / 2 is shrunk half way towards the value for equal
   /// dialogues, because v_k is often 0 by chance for few dialogues. n - K for equal populations
@@ -33,12 +42,12 @@ struct Interval {
 };
 
 /// For a mean of shares, which lie in [0, 1]: Wilson's interval (JASA 22, 1927) with the effective
-/// number of dialogues m (1 - m) / v as the number of draws, and Student's t as the quantile.  If
-/// nothing varies, the effective number is 1 / a, the number of dialogues.
+/// number of dialogues m (1 - m) / share_variance as the number of draws, and Student's t as the
+/// quantile.  If nothing varies, the effective number is 1 / a, the number of dialogues.
 ///
-/// v is increased by 1/4 (pseudo_dialogue - 1/n^2): otherwise a small dataset whose dialogues are
-/// all right by chance would appear certain next to a large one.  The term is 0 for datasets of
-/// equal sizes.
+/// The variance is increased by 1/4 max(pseudo_dialogue - 1/n^2, of_constant): otherwise a dataset
+/// whose dialogues are all right by chance would appear certain next to a larger one or one whose
+/// scores vary.  The term is 0 for datasets of equal sizes that all vary.
 Interval share_interval(double mean, const Spread& spread);
 
 /// For a difference of such means: mean +- t se with se^2 = v + 1/2 pseudo_dialogue.  The second

@@ -51,16 +51,25 @@ class Spread:
                       for x, y in zip(s, t)])
         a = w * w / n
         self.v, self.a, self.pseudo = v.sum(), a.sum(), (w * (w / n) ** 2).sum()
+        self.constant = (w * (w / n) ** 2)[v < 1e-15].sum()
+        self.shares = sum(self.shrunk(*x) for x in zip(v, s, t, [w] * k))
         u = (v + max(self.v, 1e-15) * a / self.a) / 2
         self.df = u.sum() ** 2 / (u ** 2 / (n - 1)).sum()
         self.q = student.ppf(.975, self.df)
         self.se = np.sqrt(self.v + self.pseudo / 2)
 
+    @staticmethod
+    def shrunk(v, s, t, w):
+        """v of one dataset, shrunk towards the variance of scores that are 0 or 1."""
+        n, r, z = len(s), s.sum() / t.sum(), np.mean((s == 0) | (s == t))
+        h = min(np.count_nonzero(s), np.count_nonzero(t - s))
+        return v if z == 0 else (h * v + 2 * z * w * w * r * (1 - r) / (n - 1)) / (h + 2 * z)
+
     def wilson(self):
         """The m with |m - mean| = q sqrt(m (1 - m) / n_e), by numerical root finding."""
-        unequal = max(0, self.pseudo - 1 / self.n ** 2) / 4
+        unseen = max(self.pseudo - 1 / self.n ** 2, self.constant) / 4
         m = self.mean
-        n_e = 1 / self.a if self.v < 1e-15 else m * (1 - m) / (self.v + unequal)
+        n_e = 1 / self.a if self.v < 1e-15 else m * (1 - m) / (self.shares + unseen)
         f = lambda x: (x - m) ** 2 - self.q ** 2 * x * (1 - x) / n_e
         low = 0.0 if m < 1e-12 else optimize.brentq(f, 0, m, xtol=1e-15)
         high = 1.0 if m > 1 - 1e-12 else optimize.brentq(f, m, 1, xtol=1e-15)
@@ -163,6 +172,10 @@ def main():
              synthetic(g, [4, 40], effects, False), synthetic(g, [6, 18, 30], effects, True)]
     cases.append({"right": {"d%03d" % i: [[1.0, 1.0], [1.0, 1.0]] for i in range(12)},
                   "wrong": {"d%03d" % i: [[0.0], [0.0]] for i in range(30)}})
+    # Mostly 0, few partial scores: the variance is shrunk.
+    few = lambda n: {"d%03d" % i: [[round(float(x), 3) if g.random() < .2 else 0.0 for x in g.beta(.6, 1.2, 2)]
+                                   for _ in range(3)] for i in range(n)}
+    cases += [{"few": few(8)}, {"few": few(12), "right": {"d%03d" % i: [[1.0]] * 3 for i in range(6)}}]
     out = {"margin": MARGIN, "points": POINTS,
            "quantiles": [[p, df, student.ppf(p, df)] for p in (.6, .8, .95, .975, .9995)
                          for df in (1, 1.5, 2, 3.7, 11, 23, 92, 495.5, 1e5)],

@@ -55,6 +55,36 @@ Dialogues f1_like(Random& random, std::size_t count) {
   });
 }
 
+/// One turn per dialogue.
+template <typename Turn>
+Draw single_turns(const Turn& turn) {
+  return [turn](Random& random, std::size_t count) {
+    Dialogues out(count);
+    for (std::vector<double>& dialogue : out) dialogue = {turn(random)};
+    return out;
+  };
+}
+
+/// 0 with probability .75, otherwise partial scores.  The mean is .1.
+Draw mostly_zero() {
+  return single_turns(
+      [](Random& random) { return random.uniform() < .75 ? 0 : std::pow(random.uniform(), 1.5); });
+}
+
+/// 0 with probability .6, 1 with probability .12, otherwise small.  The mean is .1425.
+Draw zero_small_or_one() {
+  return single_turns([](Random& random) {
+    const double kind = random.uniform();
+    return kind < .6 ? 0 : kind < .72 ? 1 : std::pow(random.uniform(), 11.0 + 4.0 / 9);
+  });
+}
+
+/// Scores like those of a judge model: between 0 and 1, with the mean .6.
+Draw judged() {
+  return single_turns(
+      [](Random& random) { return .6 + .08 * std::clamp(normal(random), -4.0, 4.0); });
+}
+
 /// Differences to a baseline that is correct with probability .9.  Correct turns become wrong with
 /// probability `lost`, wrong ones correct with `won`.  The mean is -.9 lost + .1 won.
 Draw changed(double lost, double won) {
@@ -112,6 +142,29 @@ TEST(Coverage, IntervalsOfMeansCover) {
   expect_coverage("binary .98", binary(.98), .98, share_interval);
   expect_coverage("binary .02", binary(.02), .02, share_interval);
   expect_coverage("F1-like", f1_like, .5, share_interval);
+}
+
+TEST(Coverage, IntervalsOfMostlyZeroScoresCover) {
+  const auto expect = [](const std::string& name, const Draw& draw, double truth) {
+    for (const std::size_t n : {8u, 12u, 24u, 96u}) {
+      const double got = coverage({{draw, n}}, truth, share_interval);
+      EXPECT_GE(got, 90) << name << ", " << n << " dialogues";
+      std::printf("  %-22s %3zu dialogues  %5.1f%%\n", name.c_str(), n, got);
+    }
+  };
+  expect("mostly 0", mostly_zero(), .1);
+  expect("0, small, or 1", zero_small_or_one(), .12 + .28 / (12 + 4.0 / 9));
+}
+
+// By chance, all dialogues of one dataset have the same score.
+TEST(Coverage, IntervalsOfMeansWithAConstantDatasetCover) {
+  for (const std::size_t n : {8u, 12u, 24u, 96u}) {
+    const double judges = coverage({{judged(), n}, {binary(.95), n}}, .775, share_interval),
+                 zeros = coverage({{mostly_zero(), n}, {binary(.95), n}}, .525, share_interval);
+    EXPECT_GE(judges, 90) << n;
+    EXPECT_GE(zeros, 93) << n;
+    std::printf("  with 95: judged %3zu dialogues  %5.1f%%, mostly 0  %5.1f%%\n", n, judges, zeros);
+  }
 }
 
 TEST(Coverage, IntervalsOfDifferencesCover) {
