@@ -87,7 +87,8 @@ INSTANTIATE_TEST_SUITE_P(Tiny, SmokeRun,
                          testing::Values("quickstart-selection.json",
                                          "quickstart-selection-recall.json", "side-by-side.json",
                                          "retrieval-head.json", "real/ruler-4k.json",
-                                         "real/ruler-4k-agnostic.json"),
+                                         "real/ruler-4k-agnostic.json",
+                                         "real/ruler-4k-prefills.json"),
                          parameter_name);
 
 // Real prompts are longer than any window, those of smoke runs are not.  Methods must accept shares
