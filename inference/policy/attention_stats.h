@@ -20,7 +20,8 @@ struct ModelShape {
 };
 
 /// The most recent query rows of one layer of a sequence, after RoPE, oldest first, with their
-/// positions: SnapKV's observation window.  At most `capacity` rows of `width` = heads * head_dim.
+/// positions: SnapKV's observation window.  At most `capacity` rows, each of `width` = heads *
+/// head_dim elements.
 class QueryTail {
  public:
   QueryTail() = default;
@@ -98,11 +99,11 @@ struct LineMass {
 };
 
 /// Attention statistics of one layer of one sequence.  They are computed on demand.  Window and
-/// column masses are computed once, and all policies receive the same result.  No n x n matrix is
-/// stored.  All statistics are those of dense causal attention over the cached keys, even if the
-/// layer's own attention is sparse.  Exception: a ColumnRule can change the probabilities and the
-/// mask of column masses.  Window and column masses are also available if the sets are in host
-/// memory that the backend cannot read: the layer's keys are then copied to the device.
+/// column masses are computed once, and all policies share the results.  No n x n matrix is stored.
+/// All statistics are those of dense causal attention over the cached keys, even if the layer's
+/// own attention is sparse.  Exception: a ColumnRule can change the probabilities and the mask of
+/// column masses.  Window and column masses are also available if the sets are in host memory that
+/// the backend cannot read: the layer's keys are then copied to the device.
 class AttentionStats {
  public:
   AttentionStats(Backend& backend, const ModelShape& shape, float scale, int sliding_window,

@@ -38,8 +38,8 @@ class BackgroundJob {
   std::exception_ptr error_;
 };
 
-/// Threads for work that overlaps with the engine's: for example, a method builds its index while
-/// later layers are prefilled.  The result of a job must not depend on when it runs.
+/// Threads for tasks that run while the engine computes: for example, a method builds the index of
+/// a layer while later layers are prefilled.  The result of a job must not depend on when it runs.
 class BackgroundTasks {
  public:
   /// threads: number of threads; with 0, jobs run in `wait`, or in `start` if several jobs are

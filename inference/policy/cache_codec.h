@@ -27,8 +27,8 @@ class CacheCodec {
   /// bytes if `encode` wrote them.
   virtual void encode(KvRow kind, std::span<const float> row, std::span<std::byte> out) const = 0;
   /// bytes: [row_bytes], at any alignment; out: [head_dim].  Kernels read these elements rounded to
-  /// the KV dtype.  Any bytes must be accepted: slots of a working set may not have been written
-  /// yet.
+  /// the KV dtype.  Any bytes must be accepted, because slots of a working set may not have been
+  /// written yet.
   virtual void decode(KvRow kind, std::span<const std::byte> bytes, std::span<float> out) const = 0;
 };
 

@@ -10,13 +10,12 @@
 
 namespace turnbench {
 
-/// The slots to keep in a layer: [lists][slots].  No lists: all slots are kept.  There is
-/// either one list per set of the LayerView, or one list per query head.  In the second case, each
-/// query head gets a set of its own.
-/// List i contains slots of set i * sets / lists.  Slots ascend strictly and are below the set's
-/// size.  Lists may have unequal lengths only if `keeps_unequal_sets()` is true and positions do
-/// not shift.  The engine checks these rules, and those of Selection and HeadPattern
-/// (policy_checks.h).
+/// The slots to keep in a layer: [lists][slots].  No lists: all slots are kept.  There is either
+/// one list per set of the LayerView, or one list per query head.  In the second case, each query
+/// head gets a set of its own.  List i contains slots of set i * sets / lists.  Slots ascend
+/// strictly and are below the set's size.  Lists may have unequal lengths only if
+/// `keeps_unequal_sets()` is true and positions do not shift.  The engine checks these rules, and
+/// those of Selection and HeadPattern (policy_checks.h).
 struct KeepSets {
   std::vector<std::vector<std::int32_t>> slots;
   bool keep_all() const { return slots.empty(); }
@@ -34,7 +33,8 @@ class EvictionPolicy {
   /// The rules of the column masses that `after_prefill` uses.  These masses are sums over all rows
   /// of the prompt.
   virtual std::vector<ColumnRule> columns() const { return {}; }
-  /// If set, `after_prefill` uses the `query_moments` of the prompt's rows from this position on.
+  /// If a position is returned, `after_prefill` uses the `query_moments` of the prompt's rows from
+  /// this position on; nullopt: it uses none.
   virtual std::optional<int> query_moments() const { return std::nullopt; }
   /// If not null, the engine computes these passes after the prompt, and then calls `after_prefill`
   /// for each layer with the result (LayerView::scoring).  The statistics of the view then have no
@@ -43,12 +43,12 @@ class EvictionPolicy {
   /// True if kept tokens are renumbered to positions 0, 1, ...  The engine then stores pre-RoPE
   /// keys, and all sets of all layers must keep equally many tokens.
   virtual bool shifts_positions() const { return false; }
-  /// True if `after_decode` evicts; otherwise it is not called.
+  /// True if `after_decode` evicts; if false, `after_decode` is not called.
   virtual bool evicts_in_answers() const { return false; }
   /// True if the sets of a layer may keep unequal numbers of tokens.
   virtual bool keeps_unequal_sets() const { return false; }
-  /// Called at the end of a prompt or, with Policies::evicts_before_question, where its question
-  /// begins: the view then ends there.
+  /// Called for each layer at the end of a prompt.  With Policies::evicts_before_question, it is
+  /// called where the turn's question begins instead, and the view ends there.
   virtual KeepSets after_prefill(const LayerView& view) = 0;
   virtual KeepSets after_decode(const LayerView&) { return {}; }
 };

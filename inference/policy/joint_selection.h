@@ -10,7 +10,8 @@
 
 namespace turnbench {
 
-/// The operations that score candidates and choose the best ones, in the order in which they run.
+/// The operations that score candidates and choose the best ones.  They run in the order of the
+/// fields.
 struct SelectionJobs {
   std::vector<KeyScoreJob> keys;
   std::vector<PageScoreJob> pages;
@@ -25,8 +26,8 @@ struct SelectionJobs {
   void run(Backend& backend, float scale) const;
 };
 
-/// A policy that selects with operations of the backend, which run jointly for all sequences of a
-/// batch.
+/// A policy that selects with operations of the backend.  These operations run jointly for all
+/// sequences of a batch.
 class JointSelection {
  public:
   virtual ~JointSelection() = default;

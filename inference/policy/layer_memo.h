@@ -13,8 +13,8 @@ namespace turnbench {
 /// keys share a result.  Results have shared ownership.
 class LayerMemo {
  public:
-  /// The result of `build()`, a T.  `build` is called only for the first request with this `key`,
-  /// which names the computation and all settings that it depends on.
+  /// The result of `build()`, of type T.  `build` is called only for the first request with this
+  /// `key`.  The key must name the computation and all settings on which it depends.
   template <typename T, typename Build>
   std::shared_ptr<const T> get(const std::string& key, const Build& build) {
     std::shared_ptr<const void>& entry = entries_[{typeid(T).name(), key}];

@@ -26,7 +26,8 @@ struct IndexPath {
   std::shared_ptr<Memory> memory;  ///< of the device
   LedgerEntry* ledger = nullptr;
 
-  /// Starts copies of index data.  bits: their minimal size in bits, for example 6 per 6-bit code.
+  /// Starts copies of index data.  bits: the minimal size of these data in bits, for example 6 per
+  /// 6-bit code.
   Link::Ticket submit(std::span<const Copy> copies, std::int64_t bits) const {
     ledger->index_bits += bits;
     return link->submit(copies, LinkDirection::kToDevice, LinkUse::kIndex, &ledger->index_bytes);
@@ -60,8 +61,8 @@ struct LayerView {
   MatrixView<const float> far_queries = {};
   float scale = 1;         ///< of attention scores
   int sliding_window = 0;  ///< of the layer, in positions; 0: none
-  /// At the end of a prompt: shared by all sequences that continue from the same cached tokens;
-  /// otherwise null.
+  /// At the end of a prompt: the memo that all sequences that continue from the same cached tokens
+  /// share; otherwise null.
   LayerMemo* memo = nullptr;
   /// For EvictionPolicy::after_prefill: the policy's scoring passes, all computed; null if it has
   /// none.
@@ -97,7 +98,7 @@ struct PromptSize {
   int prompt_tokens = 0;    ///< as in LayerView
 
   int heads_per_set() const { return shape.heads / sets; }
-  /// Elements of the keys of `of_tokens` tokens in each set.
+  /// Number of elements of the keys in all sets, with `of_tokens` tokens in each set.
   std::size_t key_elements(std::int64_t of_tokens) const {
     return static_cast<std::size_t>(of_tokens * sets * shape.head_dim);
   }

@@ -23,18 +23,20 @@ struct Placement {
   bool host = false;  ///< in host memory; the device has a working set for each layer
   Residency::Rule rule = Residency::Rule::kLru;
   /// Tokens of the device cache, per KV set and layer.  With kLru and kLfu, the buffer of a step is
-  /// allocated in addition to it.  With kPrevious, a smaller cache is enlarged to what a step
-  /// loads. With the demand rules, 0 means as many tokens as a step loads; a smaller number
-  /// above 0 is an error.
+  /// allocated in addition to the cache.  With kPrevious, a cache that is smaller than what a step
+  /// loads is enlarged.  With the demand rules, 0 means as many tokens as a step loads.  If a
+  /// number above 0 is smaller than that, the cache is enlarged if the policy defines blocks
+  /// (DeviceNeeds::block); otherwise, it is an error.
   int cache_tokens = 0;
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
 };
 
 /// The options of a layer's working set.  sets: KV sets of the layer; longest: tokens of the
-/// largest one.  The pinned tokens and the cache each have at most about `longest` + 4,096 slots
-/// per set (4,096 is a reserve for the answer); the buffer of a step has at most this number for
-/// each list of the set.  An answer that needs more gets a new working set.
+/// largest one.  In each set, the pinned tokens have at most about `longest` + 4,096 slots, and so
+/// does the cache; 4,096 slots are a reserve for the answer.  The buffer of a step has at most this
+/// number of slots for each list of the set.  If an answer needs more, a new working set is
+/// allocated.
 /// @throws Error (input) if the placement's device cache is too small for the tokens that a step
 /// loads under the cache rule.
 Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,
@@ -94,8 +96,8 @@ struct Policies {
     if (const PromptSelection* prompts = prompt_selection()) return prompts->reuses_cached_prompt();
     return !prefill || prefill->reuses_cached_prompt();
   }
-  /// Only the parts that affect the prefill.  A codec is one of them, because later rows read the
-  /// rows that it encoded.
+  /// Only the parts that affect the prefill.  A codec is one of them, because later rows of the
+  /// prompt read encoded rows.
   Policies prefill_part() const {
     Policies out;
     if (prefill) out.prefill = prefill->clone();

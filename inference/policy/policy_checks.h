@@ -15,17 +15,16 @@ namespace turnbench {
 void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
                       const std::string& method);
 /// @throws Error (input) if the selection is incompatible with the eviction, for example because
-/// the eviction has scoring passes.  The selection can
-/// require that all sets of a layer have equally many tokens, or that no token is evicted while an
-/// answer is decoded.
+/// the eviction has scoring passes.  The selection can require that all sets of a layer have
+/// equally many tokens, or that no token is evicted while an answer is decoded.
 void check_eviction(const Policies& policies, bool evicts_in_answers);
 /// @throws Error (input) if there is a codec and the selection writes keys itself (KeyRebuilder).
 void check_codec(const Policies& policies);
 /// @throws Error (input) if there is a codec and keys and values are in the memory of a GPU.
 void check_codec_memory(const Policies& policies, bool is_gpu);
 
-/// Checks the results of policies where they enter the engine, because caches and kernels rely on
-/// them.  All checks take linear time.
+/// Checks the results of policies where the engine receives them, because caches and kernels rely
+/// on valid results.  All checks take linear time.
 /// @throws Error (runtime) if a result violates the rules of its type (KeepSets, Selection,
 /// HeadPattern).  The message names the method, the layer, the list, the value found and the value
 /// expected.
@@ -39,8 +38,8 @@ struct PolicyCheck {
   void selection(const Selection& selection, std::span<const KvHeadCache> sets,
                  std::optional<std::int32_t> end = {}) const;
   void patterns(const std::vector<HeadPattern>& patterns, const PatternPass& pass) const;
-  /// Checks the sizes of sets whose positions have shifted.  tokens: size of the first layer's
-  /// first set.
+  /// Checks the sizes of sets whose positions have shifted.  tokens: the size of the first layer's
+  /// first set, which all sets must have.
   void shifted(std::span<const KvHeadCache> sets, int tokens) const;
 
   /// Names the method, the layer and the policy (`decides`) for messages.

@@ -26,9 +26,10 @@ class QueryMoments {
            const RopeAngles& rope);
   void count_rows(int rows) { rows_ += rows; }
 
-  /// There must be rows.
+  /// For `mean` and `covariance`, there must be at least one row.  Both divide by the number of
+  /// rows.
   std::vector<double> mean(int head) const;        ///< [head_dim]
-  std::vector<double> covariance(int head) const;  ///< [head_dim, head_dim], divided by the rows
+  std::vector<double> covariance(int head) const;  ///< [head_dim, head_dim]
 
  private:
   int head_dim_ = 0, rows_ = 0;

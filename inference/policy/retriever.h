@@ -23,7 +23,7 @@ struct RetrieverPass {
   const ModelConfig& config;
   DType weight_dtype, key_dtype;  ///< of the model's weights, and of cached keys
   std::span<const int> tokens;    ///< of the sequence, up to the end of the pass
-  int rows = 0;                   ///< of the pass; they belong to the last entries of `tokens`
+  int rows = 0;                   ///< number of rows of the pass: the last entries of `tokens`
   Backend& backend;               ///< the backend of the model's first layer
   const WeightMatrix& embedding;  ///< of the model's tokens, [vocab, hidden], on this backend
   LayerMemo& resources;           ///< data that the retrievers of all sequences share
@@ -51,10 +51,10 @@ class Retriever {
   /// Called for each layer with `reads_layer`, in order.  hidden: [rows, hidden] of the pass, in
   /// the backend's memory.
   virtual void enter_layer(const RetrieverPass&, int /*layer*/, MatrixView<const float>) {}
-  /// Scores of all tokens for a decode step, whose token is the last one.  The step reads the
-  /// tokens with the highest scores.  Returns [lists, tokens] in the pass's scratch.  lists: the
-  /// number of the model's KV heads for separate scores of each head, or 1 for common scores of all
-  /// heads.  Called between `begin_pass` and the first layer.
+  /// Scores of all tokens for a decode step.  The last token is that of the step.  The step reads
+  /// the tokens with the highest scores.  Returns [lists, tokens] in the pass's scratch.  lists:
+  /// the number of the model's KV heads for separate scores of each head, or 1 for common scores of
+  /// all heads.  Called between `begin_pass` and the first layer.
   virtual MatrixView<const float> weights(const RetrieverPass& pass, int lists) = 0;
   /// Keeps the first `tokens` tokens and removes all others.
   virtual void truncate(std::int32_t tokens) = 0;

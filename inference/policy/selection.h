@@ -15,9 +15,9 @@ struct Blend {
 };
 
 /// The slots that the attention of a layer reads: [lists][slots].  No lists: all slots are read.
-/// The number of lists, their sets and the order of slots are as in KeepSets; lengths may differ.
-/// The last slot of every list must be the slot of the last query
-/// row.  In a decode step, this is the slot of the current token, the last slot of its set.
+/// The number of lists, their sets and the order of slots are as in KeepSets, but lists of
+/// different lengths are always allowed.  The last slot of every list must be the slot of the last
+/// query row.  In a decode step, this is the slot of the current token, the last slot of its set.
 struct Selection {
   std::vector<std::vector<std::int32_t>> slots;
   Blend blend = {};

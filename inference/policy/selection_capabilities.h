@@ -25,9 +25,9 @@ const Capability* capability(const SelectionPolicy* policy) {
   return dynamic_cast<const Capability*>(policy);
 }
 
-/// A policy that also selects during the prefill (infllm, round).  Slots must equal positions, so
-/// no token may be evicted.  Sequences that share such a prefill continue with clones of the policy
-/// that selected in it.
+/// A policy that also selects during the prefill (infllm, round).  The slot of each token must
+/// equal its position, so no token may be evicted.  Sequences that share such a prefill continue
+/// with clones of the policy that selected in it.
 class PromptSelection {
  public:
   virtual ~PromptSelection() = default;
@@ -54,7 +54,7 @@ class PromptSelection {
   virtual void after_attention(const LayerView&, MatrixView<const float> /*lse*/) {}
 };
 
-/// A step of one sequence before its first layer.
+/// A decode step of one sequence, before the first layer is computed.
 struct StepView {
   const RetrieverPass& pass;
   Retriever& retriever;       ///< has already processed the step's token
@@ -96,8 +96,7 @@ class OffloadsDuringDecode {
   virtual ~OffloadsDuringDecode() = default;
   /// Called before each step for each layer that is on the device (`size.layer`); `size.tokens`
   /// excludes the step's token.  If `everything` is not set in the result, the layer is offloaded,
-  /// and the tokens that the previous step read stay on the
-  /// device.
+  /// but the tokens that the previous step read stay on the device.
   virtual DeviceNeeds demand_while_decoding(const PromptSize& size) const = 0;
   /// True if layers may be offloaded during decoding.
   virtual bool may_offload() const { return true; }
@@ -111,9 +110,9 @@ struct MissingKeys {
   RopeTable rope;  ///< covers the positions of all tokens
 };
 
-/// Attention reads rebuilt keys instead of the cached ones for all tokens that are not pinned
-/// (shadowkv).  Steps then read a working set with rule kPrevious, even if the cache is on the
-/// device.
+/// A policy that rebuilds keys (shadowkv): for all tokens that are not pinned, attention reads the
+/// rebuilt keys instead of the cached ones.  With such a policy, steps read a working set with rule
+/// kPrevious, even if the cache is on the device.
 class KeyRebuilder {
  public:
   virtual ~KeyRebuilder() = default;
@@ -127,8 +126,8 @@ class KeyRebuilder {
 class IndexTransfer {
  public:
   virtual ~IndexTransfer() = default;
-  /// Called in each step for each offloaded layer, before the attention of the previous layer
-  /// (layer 0: before its own).
+  /// Called in each step for each offloaded layer, before the attention of the previous layer; for
+  /// layer 0, before its own attention.
   virtual void prefetch(int layer, const IndexPath&) = 0;
 };
 

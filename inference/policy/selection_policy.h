@@ -22,14 +22,15 @@ struct SelectionTraits {
   bool needs_every_pass = false;
   bool needs_equal_sets = false;     ///< all sets of a layer must have equally many tokens
   bool needs_whole_answers = false;  ///< nothing may be evicted while an answer is decoded
-  /// Designed for caches that persist over turns (true), or for a prefill per turn (false).
+  /// Whether the policy is designed for caches that persist over turns (true), or for one prefill
+  /// per turn (false).
   std::optional<bool> keeps_cache = {};  ///< nullopt: both
-  /// Prefill and decode steps read only the pinned tokens.  Offloaded tokens are transferred when
-  /// the set of pinned tokens changes: for all layers at once, or layer by layer
-  /// (`loads_by_layer`).
+  /// `reads_pinned_only`: prefill and decode steps read only the pinned tokens.  Offloaded tokens
+  /// are then transferred when the set of pinned tokens changes: for all layers at once, or, with
+  /// `loads_by_layer`, layer by layer.
   bool reads_pinned_only = false, loads_by_layer = false;
-  /// If not 0: relative distances are clamped to this value (as in InfLLM) if `select` returns
-  /// lists.  Requires `pre_rope_keys`.
+  /// If not 0, and if `select` returns lists, relative distances are clamped to this value, as in
+  /// InfLLM.  Requires `pre_rope_keys`.
   int max_distance = 0;
 };
 
@@ -40,13 +41,13 @@ class SelectionPolicy {
   virtual ~SelectionPolicy() = default;
   virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
   virtual SelectionTraits traits() const { return {}; }
-  /// The device memory that a turn's decode steps require for one layer.  known: the
-  /// layer at the end of the prompt; null before `after_prefill` has been called, for example in
-  /// memory estimates.  With null, the result must be an upper bound.
+  /// The device memory that a turn's decode steps require for one layer.  known: the layer at the
+  /// end of the prompt; null before `after_prefill` has been called, for example in memory
+  /// estimates.  With null, the result must be an upper bound.
   virtual DeviceNeeds demand(const PromptSize& prompt, const LayerView* known) const;
   /// The pinned tokens of a set: those that must be on the device in the step in which the set has
-  /// `tokens` tokens, whether or not the step selects them.  Ascending, disjoint ranges; the last
-  /// one ends with the newest token.
+  /// `tokens` tokens, whether or not the step selects them.  The ranges are ascending and disjoint,
+  /// and the last one ends with the newest token.
   virtual std::vector<SlotRange> pinned(int layer, int set, int tokens) const;
   /// Builds the index of a layer at the end of a turn's prefill.  Sets and statistics are those
   /// after eviction.
