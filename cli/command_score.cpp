@@ -2,15 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.h"
 #include "cli/input_output.h"
 #include "cli/shared_options.h"
 #include "common/error.h"
+#include "common/file.h"
 #include "common/text.h"
 #include "harness/scoring/rescore.h"
+#include "harness/store/sqlite.h"
 #include "metrics/longbench_scoring.h"
 #include "metrics/postprocess.h"
 #include "metrics/score_file.h"
@@ -26,14 +27,6 @@ struct ScoreOptions {
   bool replace = false;
 };
 
-bool is_sqlite(const std::string& path) {
-  constexpr std::string_view kMagic("SQLite format 3\0", 16);
-  std::string head(kMagic.size(), '\0');
-  std::ifstream(path, std::ios::binary)
-      .read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head == kMagic;
-}
-
 void score_lines(ScoreOptions& o, bool json) {
   if (!o.experiments.empty() || !o.postprocess.empty() || o.replace) {
     throw input_error("{}: found a file of predictions with {}, expected a store", o.file,
@@ -41,6 +34,8 @@ void score_lines(ScoreOptions& o, bool json) {
                       : !o.postprocess.empty() ? "--postprocess"
                                                : "--replace");
   }
+  if (!path_exists(o.file))
+    throw input_error("{}: found no such file, expected predictions or a store", o.file);
   if (o.request.metric.empty() && o.request.dataset.empty()) {
     throw input_error("score: found neither --metric nor --dataset, expected at least one");
   }

@@ -157,6 +157,7 @@ std::int64_t JsonView::get_integer(const std::string& key, std::int64_t fallback
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string_view>& known) {
+  if (name.empty()) return {};
   // At least half of the letters must agree: "h2o" is not a misspelling of "foo".
   std::size_t best = std::max<std::size_t>(1, name.size() / 2) + 1;
   std::string out;

@@ -90,11 +90,13 @@ std::vector<std::optional<Difference>> compare(const std::vector<std::vector<Str
 
 std::optional<double> equivalence_to(double published, const std::vector<const Stratum*>& strata,
                                      double margin) {
-  const Contributions c = contributions(strata);
-  const Spread spread = spread_of(c);
-  if (!spread.known || !c.in_range) return {};
+  Contributions c = contributions(strata);
+  if (strata.empty() || !c.in_range) return {};
   const double scale = strata.front()->scale;
-  return equivalence_to_constant_p(c.mean - published / scale, spread, c, margin / scale);
+  c.subtract(published / scale);
+  const Spread spread = spread_of(c);
+  if (!spread.known) return {};
+  return equivalence_to_constant_p(c.mean, spread, c, margin / scale);
 }
 
 NeededDialogues needed_dialogues(const std::vector<StratumPair>& pairs, double points) {

@@ -13,6 +13,9 @@ struct sqlite3_stmt;
 
 namespace turnbench {
 
+/// Whether a file begins as SQLite's files do.
+bool is_sqlite(const std::filesystem::path& path);
+
 /// A prepared statement: bind values in order with `<<`, then call `run`, or `next` and read the
 /// columns.  The database must outlive it.
 /// @throws Error (runtime) for every error of SQLite: a value that is too large, too many values, a

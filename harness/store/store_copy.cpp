@@ -39,6 +39,9 @@ void check_target(const fs::path& from, const fs::path& to) {
   const fs::path folder = to.has_parent_path() ? to.parent_path() : ".";
   if (!directory_exists(folder))
     throw input_error("{}: found no such folder, expected an existing one", folder.string());
+  std::error_code unknown;
+  if (is_replaceable(to) && fs::file_size(to, unknown) > 0 && !is_sqlite(to))
+    throw input_error("{}: found a file that is no store, expected another name", to.string());
   for (const char* suffix : {"-wal", "-journal"}) {
     const fs::path log = to.string() + suffix;
     if (!path_exists(log)) continue;
@@ -77,6 +80,9 @@ std::size_t copy_store(const fs::path& from, const fs::path& to) {
   const PartialCopy partial{to.string() + ".partial"};
   std::error_code ignored;
   fs::remove(partial.path, ignored);
+  const int fd = open(partial.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) throw not_written(to);
+  close(fd);
   (db.prepare("VACUUM INTO ?") << partial.path.string()).run();
   const std::size_t records = finish_copy(partial.path);
   sync(partial.path);

@@ -22,9 +22,8 @@ struct SelectionTraits {
   bool needs_every_pass = false;
   bool needs_equal_sets = false;     ///< all sets of a layer must have equally many tokens
   bool needs_whole_answers = false;  ///< nothing may be evicted while an answer is decoded
-  /// Whether the policy is designed for caches that persist over turns (true), or for one prefill
-  /// per turn (false).
-  std::optional<bool> keeps_cache = {};  ///< nullopt: both
+  /// Designed for caches that persist over turns (true), for one prefill per turn (false), or both.
+  std::optional<bool> keeps_cache = {};
   /// `reads_pinned_only`: prefill and decode steps read only the pinned tokens.  Offloaded tokens
   /// are then transferred when the set of pinned tokens changes: for all layers at once, or, with
   /// `loads_by_layer`, layer by layer.

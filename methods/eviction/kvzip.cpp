@@ -26,6 +26,8 @@ class KvZip : public EvictionPolicy {
   void choose(const LayerView& view) {
     const auto& result = static_cast<const ReconstructionScores&>(*view.scoring);
     const int n = view.prompt_tokens, budget = budget_.tokens(n);
+    kept_.clear();
+    if (n <= settings_.sinks) return;
     if (budget < n && budget <= settings_.sinks) {
       throw input_error("kvzip: found a budget of {} tokens of {}, expected more than the {} sinks",
                         budget, n, settings_.sinks);
@@ -36,7 +38,6 @@ class KvZip : public EvictionPolicy {
     }
     const std::int64_t total =
         static_cast<std::int64_t>(budget) * view.shape.layers * std::ssize(view.sets);
-    kept_.clear();
     if (total >= std::ssize(all)) return;
     const std::vector<std::int32_t> best = top_k(all, static_cast<int>(total));
     auto next = best.begin();

@@ -17,6 +17,7 @@ class StreamingLlm : public EvictionPolicy {
 
   KeepSets after_prefill(const LayerView& view) override {
     const int n = view.prompt_tokens, budget = budget_.tokens(n);
+    if (n <= sinks_) return {};
     if (budget <= sinks_) {
       throw input_error(
           "streamingllm: found a budget of {} tokens of {}, expected more than the {} sinks",

@@ -95,6 +95,7 @@ std::vector<float> HeavyHitters::scores(const KeptSet& set, std::span<const floa
 HeavyHitters::Split HeavyHitters::split(const LayerView& view) const {
   const int n = view.prompt_tokens, budget = s_.budget.tokens(n), sinks = s_.budget.sinks,
             wanted = s_.recent.tokens(std::max(0, budget - sinks));
+  if (n > budget && n <= sinks + wanted) return {n, 0};
   if (n > budget && (sinks + wanted > budget || budget == 0)) {
     throw input_error("{}: found a budget of {} tokens and {} recent ones{}, expected no more",
                       s_.budget.method, budget, wanted,

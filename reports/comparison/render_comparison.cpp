@@ -90,7 +90,7 @@ std::string comparison_markdown(const MethodComparison& comparison) {
           "score{}; "
           "difference: {} minus {}, paired, with its interval and its p (sign flips), also "
           "adjusted for all differences of this table (step-down maxT). A part averages over "
-          "the datasets that have turns in it, with equal weight.",
+          "the cells that have turns in it, with equal weight.",
           comparison.unit.is_share() ? " x100" : "", quantity, comparison.first,
           comparison.second)) +
       "\n\n" +

@@ -110,6 +110,13 @@ int Contributions::dialogues() const {
   return static_cast<int>(out);
 }
 
+void Contributions::subtract(double constant) {
+  mean -= constant;
+  for (OfPopulation& p : populations) {
+    for (std::size_t i = 0; i < p.parts.size(); ++i) p.parts[i] -= constant * p.full_parts[i];
+  }
+}
+
 Contributions contributions(const std::vector<const Stratum*>& strata) {
   ContributionSums sums(strata.size());
   for (const Stratum* s : strata) {

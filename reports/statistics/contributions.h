@@ -32,6 +32,8 @@ struct Contributions {
   bool in_range = true;  ///< the values are shares, or for differences, differences of shares
   int turns = 0;
   int dialogues() const;
+  /// Subtracts a constant from every value.
+  void subtract(double constant);
 };
 
 /// For the mean of values.

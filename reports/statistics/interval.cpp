@@ -15,19 +15,17 @@ Interval around(double mean, double half_width) {
   return {mean - half_width, mean + half_width};
 }
 
+/// v_k of the population, shrunk; see Spread::share_variance.
 double shrunk_variance(double variance, const Contributions::OfPopulation& p) {
-  double sum = 0, above_0 = 0, below_1 = 0, at_end = 0;
-  for (std::size_t i = 0; i < p.parts.size(); ++i) {
-    const double part = p.parts[i], full = p.full_parts[i];
-    sum += part;
-    above_0 += part > 0;
-    below_1 += part < full;
-    at_end += part == 0 || part == full;
-  }
   const auto n = static_cast<double>(p.parts.size());
-  const double binary = std::max(0.0, sum * (p.weight - sum)) / (n - 1),
-               seen = std::min(above_0, below_1), prior = 2 * at_end / n;
-  return at_end == 0 ? variance : (seen * variance + prior * binary) / (seen + prior);
+  double sum = 0, at_ends = 0;
+  for (std::size_t i = 0; i < p.parts.size(); ++i) {
+    sum += p.parts[i];
+    at_ends += std::pow(2 * p.parts[i] / p.full_parts[i] - 1, 4) / n;
+  }
+  const double mean = std::clamp(sum / p.weight, 0.0, 1.0), seen = n * std::min(mean, 1 - mean),
+               prior = 2 * at_ends, binary = p.weight * p.weight * mean * (1 - mean) / (n - 1);
+  return seen + prior > 0 ? (seen * variance + prior * binary) / (seen + prior) : variance;
 }
 
 }  // namespace
@@ -40,6 +38,7 @@ Spread spread_of(const Contributions& contributions) {
     double variance, per_dialogue, freedom;
   };
   std::vector<Part> parts;
+  double sizes = 0, cubes = 0;
   for (const Contributions::OfPopulation& p : contributions.populations) {
     const auto n = static_cast<double>(p.dialogues.size());
     if (n < 2) {
@@ -54,8 +53,15 @@ Spread spread_of(const Contributions& contributions) {
     out.per_dialogue += parts.back().per_dialogue;
     const double pseudo = p.weight * (p.weight / n) * (p.weight / n);
     out.pseudo_dialogue += pseudo;
+    out.largest = std::max(out.largest, p.weight / n);
+    for (std::size_t i = 0; i < p.parts.size(); ++i) {
+      const double size = std::abs(p.parts[i] / p.full_parts[i]);
+      sizes += size;
+      cubes += size * size * size;
+    }
     if (parts.back().variance < kNoVariance) out.of_constant += pseudo;
   }
+  out.pseudo_pair = out.largest * out.largest * 2 * (2 + cubes) / (2 + sizes);
   // If nothing varies, assume equal variances of all dialogues.
   const double scale = std::max(out.variance, kNoVariance) / out.per_dialogue;
   double sum = 0, squares = 0;
@@ -72,9 +78,11 @@ Interval share_interval(double mean, const Spread& spread) {
   const double t = student_t_quantile(kUpperTail, spread.freedom),
                n = static_cast<double>(spread.dialogues), spreading = mean * (1 - mean),
                unseen = std::max(spread.pseudo_dialogue - 1 / (n * n), spread.of_constant) / 4;
-  const double effective = spread.variance < kNoVariance
-                               ? 1 / spread.per_dialogue
-                               : spreading / (spread.share_variance + unseen);
+  const double effective =
+      spread.variance < kNoVariance
+          ? 1 / spread.per_dialogue
+          : std::min(spreading / spread.share_variance,
+                     std::max(spreading / (spread.share_variance + unseen), 1 / spread.largest));
   // Wilson's formula times the effective number, which may be 0 due to rounding of the mean.
   const double square = t * t, all = effective + square;
   const double middle = (mean * effective + square / 2) / all,
@@ -84,7 +92,9 @@ Interval share_interval(double mean, const Spread& spread) {
 }
 
 double difference_error(const Spread& spread) {
-  return std::sqrt(spread.variance + spread.pseudo_dialogue / 2);
+  constexpr double kNormalQuantile = 1.9599639845400545;
+  const double ratio = kNormalQuantile / student_t_quantile(kUpperTail, spread.freedom);
+  return std::sqrt(spread.variance + ratio * ratio * spread.pseudo_pair);
 }
 
 Interval difference_interval(double mean, const Spread& spread) {

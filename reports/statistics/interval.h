@@ -14,10 +14,10 @@ struct Spread {
   /// Contributions); in stored units squared.
   double variance = 0;
   /// For shares: sum_k of v_k shrunk towards the variance b_k = w_k^2 r_k (1 - r_k) / (n_k - 1) of
-  /// scores that are 0 or 1 with the same mean r_k: (h_k v_k + 2 z_k b_k) / (h_k + 2 z_k).  Here
-  /// z_k is the fraction of the dialogues that score exactly 0 or 1, and h_k the number of
-  /// dialogues that are not at that end of the scale where most are.  Few such dialogues say little
-  /// about v_k.
+  /// scores that are 0 or 1 with the same mean r_k: (h_k v_k + 2 z_k b_k) / (h_k + 2 z_k).  h_k =
+  /// n_k min(r_k, 1 - r_k) counts what the dialogues score apart from the nearer end of the scale;
+  /// if that is little, it says little about v_k.  z_k is the mean of (2 s - 1)^4 over the
+  /// dialogues' scores s: 1 if all are 0 or 1, about 0 if they are in the middle.
   double share_variance = 0;
   /// a = sum_k a_k with a_k = w_k^2 / n_k: the variance of the mean if each dialogue had variance
   /// 1.
@@ -25,9 +25,14 @@ struct Spread {
   /// sum_k w_k (w_k / n_k)^2: the variance that one additional dialogue would contribute if it had
   /// variance 1 and belonged to population k with probability w_k.
   double pseudo_dialogue = 0;
-  /// The part of `pseudo_dialogue` that comes from populations whose dialogues all have the same
-  /// value.
+  /// The part of `pseudo_dialogue` that comes from populations with v_k = 0.
   double of_constant = 0;
+  double largest = 0;  ///< max_k w_k / n_k, the largest weight of a dialogue
+  /// For differences: `largest`^2 times 2 s^2, the variance that one dialogue won and one
+  /// lost would contribute (Bonett and Price, Journal of Educational and Behavioral Statistics 37,
+  /// 2012), in the population where a dialogue counts most.  s^2 = (2 + sum |d|^3) / (2 + sum |d|)
+  /// is the mean square of the dialogues' differences d and of these two, weighted by their size.
+  double pseudo_pair = 0;
   /// Degrees of freedom, by Satterthwaite (Biometrics Bulletin 2, 1946): u^2 / sum_k (u_k^2 / (n_k
   /// - 1)), where u_k = (v_k + v a_k / a) / 2 is shrunk half way towards the value for equal
   /// dialogues, because v_k is often 0 by chance for few dialogues. n - K for equal populations
@@ -47,12 +52,13 @@ struct Interval {
 ///
 /// The variance is increased by 1/4 max(pseudo_dialogue - 1/n^2, of_constant): otherwise a dataset
 /// whose dialogues are all right by chance would appear certain next to a larger one or one whose
-/// scores vary.  The term is 0 for datasets of equal sizes that all vary.
+/// scores vary.  The term is 0 for datasets of equal sizes that all vary.  It reduces the effective
+/// number to 1 / largest at most: that of a mean near an end of the scale whose variance comes from
+/// one dataset.
 Interval share_interval(double mean, const Spread& spread);
 
-/// For a difference of such means: mean +- t se with se^2 = v + 1/2 pseudo_dialogue.  The second
-/// term accounts for dialogues where nothing differs by chance: one additional dialogue, won or
-/// lost by half.
+/// For a difference of such means: mean +- t se with se^2 = v + (z / t)^2 pseudo_pair, where z is
+/// the normal quantile.  The second term accounts for dialogues where nothing differs by chance.
 Interval difference_interval(double mean, const Spread& spread);
 double difference_error(const Spread& spread);  ///< se
 

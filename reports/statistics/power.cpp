@@ -8,11 +8,15 @@
 namespace turnbench {
 
 std::optional<int> dialogues_needed(const Spread& spread, double points, double power) {
-  const double n = spread.dialogues, error = difference_error(spread);
+  const double n = spread.dialogues;
   const auto suffices = [&](int candidate) {
     const double freedom = std::max(1.0, spread.freedom * candidate / n),
                  t = student_t_quantile(.975, freedom) + student_t_quantile(power, freedom);
-    return t * t * n * error * error <= points * points * candidate;
+    Spread planned = spread;
+    planned.freedom = freedom;
+    planned.variance *= n / candidate;
+    planned.pseudo_pair *= n / candidate * n / candidate;
+    return t * difference_error(planned) <= points;
   };
   int low = 1, high = 2;  // low is too small
   while (!suffices(high)) {

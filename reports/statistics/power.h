@@ -8,8 +8,8 @@ namespace turnbench {
 
 /// The number of dialogues that a two-sided test at 5% needs to detect a true difference of
 /// `points` (in stored units, shares of 1) with probability `power`: the smallest N with (t_{.975}
-/// + t_{power})^2 n se^2 / points^2 <= N.  n is that of `spread`.  se is the interval's, because
-/// dialogues that do not differ may do so by chance.  The degrees of freedom are those of N
+/// + t_{power}) se <= points, where se is that of the interval from N dialogues: variance and
+/// pseudo_pair of `spread` times n / N and (n / N)^2.  The degrees of freedom are those of N
 /// dialogues, distributed over the datasets in proportion to `spread`.  nullopt if N exceeds
 /// kMostDialogues.
 constexpr int kMostDialogues = 1'000'000'000;

@@ -123,6 +123,11 @@ TEST_F(Copy, WrongFilesAreRefused) {
          return Arguments{"copy", d.write("a.db", small_store()), d.path().string()};
        },
        "expected a file"},
+      {"another file",
+       [](const TemporaryDirectory& d) {
+         return Arguments{"copy", d.write("a.db", small_store()), d.write("m.json", "{}")};
+       },
+       "m.json: found a file that is no store, expected another name"},
       {"no folder",
        [](const TemporaryDirectory& d) {
          return Arguments{"copy", d.write("a.db", small_store()), d.path("none/b.db")};

@@ -170,6 +170,11 @@ TEST(ScoreStore, Refusals) {
       {"unknown postprocess", score({"--postprocess", "x"}), "--postprocess: found"},
       {"unknown experiment", score({"--experiment", "big"}), "found no experiment \"big\""},
       {"a dataset", score({"--dataset", "hotpotqa"}), "--dataset: found it with a store"},
+      {"no file",
+       [](const TemporaryDirectory& d) -> Arguments {
+         return {"score", d.path("no.db")};
+       },
+       "no.db: found no such file, expected predictions or a store"},
       {"an experiment of a file",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"score", d.write("p.jsonl", "{}\n"), "--metric", "qa_f1", "--experiment", "e"};

@@ -102,6 +102,12 @@ TEST_F(ShardedRun, PlanRefusesAnOutputItCannotWrite) {
                           d.path("")};
        },
        "--out: found "},
+      {"the manifest",
+       [](const TemporaryDirectory& d) {
+         const std::string manifest = d.write("m.json", std::string(kPartsManifest) + "}");
+         return Arguments{"plan", manifest, "--out", manifest};
+       },
+       "m.json: found a file that is no plan, expected another name"},
   };
   expect_refusals(cases);
   const Finished full = run_program({"plan", manifest_, "--no-measure", "--out", "/dev/full"});

@@ -14,7 +14,7 @@ import pathlib
 
 import numpy as np
 from scipy import optimize
-from scipy.stats import t as student
+from scipy.stats import norm, t as student
 
 from splitmix import Random, fnv1a
 
@@ -51,34 +51,41 @@ class Spread:
                       for x, y in zip(s, t)])
         a = w * w / n
         self.v, self.a, self.pseudo = v.sum(), a.sum(), (w * (w / n) ** 2).sum()
+        self.least = 1 / (w / n).max()
         self.constant = (w * (w / n) ** 2)[v < 1e-15].sum()
         self.shares = sum(self.shrunk(*x) for x in zip(v, s, t, [w] * k))
         u = (v + max(self.v, 1e-15) * a / self.a) / 2
         self.df = u.sum() ** 2 / (u ** 2 / (n - 1)).sum()
         self.q = student.ppf(.975, self.df)
-        self.se = np.sqrt(self.v + self.pseudo / 2)
+        sizes = np.abs(np.concatenate([x / y for x, y in zip(s, t)]))
+        self.pair = (w / n.min()) ** 2 * 2 * (2 + (sizes ** 3).sum()) / (2 + sizes.sum())
+        self.se = np.sqrt(self.v + self.pair * (norm.ppf(.975) / self.q) ** 2)
 
     @staticmethod
     def shrunk(v, s, t, w):
         """v of one dataset, shrunk towards the variance of scores that are 0 or 1."""
-        n, r, z = len(s), s.sum() / t.sum(), np.mean((s == 0) | (s == t))
-        h = min(np.count_nonzero(s), np.count_nonzero(t - s))
-        return v if z == 0 else (h * v + 2 * z * w * w * r * (1 - r) / (n - 1)) / (h + 2 * z)
+        n, r, z = len(s), s.sum() / t.sum(), np.mean((2 * s / t - 1) ** 4)
+        h = n * min(r, 1 - r)
+        return (h * v + 2 * z * w * w * r * (1 - r) / (n - 1)) / (h + 2 * z)
 
     def wilson(self):
         """The m with |m - mean| = q sqrt(m (1 - m) / n_e), by numerical root finding."""
         unseen = max(self.pseudo - 1 / self.n ** 2, self.constant) / 4
         m = self.mean
-        n_e = 1 / self.a if self.v < 1e-15 else m * (1 - m) / (self.shares + unseen)
+        s = m * (1 - m)
+        n_e = 1 / self.a if self.v < 1e-15 else min(s / self.shares, max(s / (self.shares + unseen), self.least))
         f = lambda x: (x - m) ** 2 - self.q ** 2 * x * (1 - x) / n_e
         low = 0.0 if m < 1e-12 else optimize.brentq(f, 0, m, xtol=1e-15)
         high = 1.0 if m > 1 - 1e-12 else optimize.brentq(f, m, 1, xtol=1e-15)
         return [low, high]
 
     def needed(self, power=.8):
-        fits = lambda n: ((student.ppf(.975, max(1, self.df * n / self.n)) +
-                           student.ppf(power, max(1, self.df * n / self.n))) ** 2 *
-                          self.n * self.se ** 2 / POINTS ** 2 <= n)
+        def fits(n):
+            x, df = self.n / n, max(1, self.df * n / self.n)
+            q = student.ppf(.975, df)
+            error = np.sqrt(self.v * x + self.pair * x * x * (norm.ppf(.975) / q) ** 2)
+            return (q + student.ppf(power, df)) * error <= POINTS
+
         n = 2
         while not fits(n):
             n += 1
@@ -175,6 +182,9 @@ def main():
     # Mostly 0, few partial scores: the variance is shrunk.
     few = lambda n: {"d%03d" % i: [[round(float(x), 3) if g.random() < .2 else 0.0 for x in g.beta(.6, 1.2, 2)]
                                    for _ in range(3)] for i in range(n)}
+    # Near the end of the scale: 19 dialogues all right, one almost.
+    cases.append({"right": {"d%03d" % i: [[1.0]] * 3 for i in range(10)},
+                  "almost": {"d%03d" % i: [[.998 if i == 0 else 1.0]] * 3 for i in range(10)}})
     cases += [{"few": few(8)}, {"few": few(12), "right": {"d%03d" % i: [[1.0]] * 3 for i in range(6)}}]
     out = {"margin": MARGIN, "points": POINTS,
            "quantiles": [[p, df, student.ppf(p, df)] for p in (.6, .8, .95, .975, .9995)

@@ -208,9 +208,9 @@ TEST(Estimate, DifferencesArePaired) {
   const Difference d = difference({{&sa, &sb}});
   EXPECT_NEAR(d.estimate.mean, estimate({&sa}).mean - estimate({&sb}).mean, 1e-9);
   EXPECT_LT(half_width(d.estimate), half_width(estimate({&sa})));
-  // Allows for one more dialogue that differs: t se, with se^2 = 1/2 (1 / 80)^2.
+  // Allows for one more dialogue won and one lost: 1.96 sqrt(2 (1 / 80)^2).
   const Difference same = difference({{&sa, &sa}});
-  EXPECT_NEAR(same.estimate.interval->high, 100 * 1.990450 * std::sqrt(.5) / 80, 1e-4);
+  EXPECT_NEAR(same.estimate.interval->high, 100 * 1.959964 * std::sqrt(2) / 80, 1e-4);
   EXPECT_NEAR(same.estimate.interval->low, -same.estimate.interval->high, 1e-12);
   EXPECT_EQ(same.against_zero.p, 1);
 }
@@ -275,7 +275,8 @@ TEST(Estimate, EquivalenceHasAMargin) {
   scores[0] = 0;
   Stratum b = stratum(p, scores);
   EXPECT_FALSE(difference({{&a, &b}}).equivalence);
-  EXPECT_LT(difference({{&a, &b}}, {Adjustment::kMaxT, 2}).equivalence.value(), .001);
+  // P(T > (.02 - 1/300) / se), se^2 = 1/300 (1 - 1/300) / 299 + (1.96 / 1.968)^2 2 / 300^2
+  EXPECT_NEAR(difference({{&a, &b}}, {Adjustment::kMaxT, 2}).equivalence.value(), .0020382, 1e-7);
   EXPECT_GT(difference({{&a, &b}}, {Adjustment::kMaxT, .3}).equivalence.value(), .4);
   EXPECT_NEAR(difference({{&a, &a}}, {Adjustment::kMaxT, 1}).equivalence.value(),
               std::pow(.99, 300), 1e-9);

@@ -192,6 +192,20 @@ TEST(BeforeQuestion, NeedsTextBeforeTheQuestion) {
   }
 }
 
+// With the question at the beginning, the text before it can be shorter than what is always kept.
+TEST(BeforeQuestion, SharesOfAShortTextKeepItWhole) {
+  const SmallWorld world;
+  Dialogue dialogue = dialogue_at(Position::kBegin);
+  for (Turn& turn : dialogue.turns) turn.instruction.clear();
+  Cells cells;
+  for (const char* method :
+       {"streamingllm:budget=20%,rolling=false", "h2o:budget=20%,mode=prefill",
+        "tova:budget=20%,mode=prefill", "snapkv:budget=20%,window=4", "kvzip:budget=20%"})
+    cells.add(method + kBeforeQuestion);
+  for (const Record& r : world.run({{&dialogue, cells.cells}}, kFourTokens).records)
+    EXPECT_EQ(r.error, "") << r.cell << " turn " << r.turn;
+}
+
 TEST(BeforeQuestion, IsRefusedWithoutAnEvictionAtTheEndOfPrompts) {
   const auto message = [](const std::string& spec) {
     return message_of([&] { Method::parse(spec); });
