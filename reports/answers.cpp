@@ -236,6 +236,7 @@ OrderedJson to_json(const AnsweredTurn& turn) {
                      {"turn", turn.turn + 1},
                      {"settings", {{"history", turn.cell.history}, {"answers", turn.cell.answers}}},
                      {"metric", turn.cell.metric},
+                     {"postprocess", turn.cell.postprocess},
                      {"question", turn.question},
                      {"references", turn.references}};
   if (turn.context) out["context"] = *turn.context;
@@ -258,6 +259,8 @@ OrderedJson to_json(const AnsweredTurn& turn) {
 
 std::string to_markdown(const AnsweredTurn& turn) {
   const Cell& c = turn.cell;
+  const std::string metric =
+      c.postprocess == "none" ? c.metric : fmt::format("{} of {}", c.metric, c.postprocess);
   std::string context;
   for (const std::string& part : turn.context.value_or(std::vector<std::string>()))
     context += "> " + plain(part, part.size()) + "\n>\n";
@@ -268,7 +271,7 @@ std::string to_markdown(const AnsweredTurn& turn) {
       "| method | score | tokens | answer |\n| --- | ---: | ---: | --- |\n",
       plain(c.dataset, kShownReferences), plain(turn.dialogue, kShownReferences), turn.turn + 1,
       plain(c.model, kShownReferences), c.position, c.history, c.answers,
-      plain(c.metric, kShownReferences), context, plain(turn.question, kShownQuestion),
+      plain(metric, kShownReferences), context, plain(turn.question, kShownQuestion),
       plain(join(turn.references, " / "), kShownReferences));
   for (const MethodAnswer& a : turn.answers) {
     const std::string text = a.status == "ok"  ? plain(a.answer, kShownAnswer)

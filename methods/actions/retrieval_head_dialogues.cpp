@@ -106,7 +106,8 @@ MethodAction retrieval_head_dialogues() {
                   {.name = "longest",
                    .kind = Kind::kInteger,
                    .fallback = "2048",
-                   .description = "longer dialogues, with their answers, are left out",
+                   .description = "tokens of a prompt and --answer-tokens together; dialogues with more are "
+                                  "left out",
                    .min = 2,
                    .max = 1 << 24}},
       .reads_dialogues = true,

@@ -118,6 +118,7 @@ TEST_F(AnswersCommandOutput, ListsTheRecordsOfEveryTurn) {
     EXPECT_EQ(line["model"], "tiny");
     EXPECT_EQ(line["dataset"], "tiny-fact");
     EXPECT_EQ(line["metric"], "qa_f1");
+    EXPECT_EQ(line["postprocess"], "last_value");
     EXPECT_EQ(line["settings"], (Json{{"history", "reprefill"}, {"answers", "own"}}));
     ASSERT_EQ(line["answers"].size(), 2u);
     EXPECT_EQ(line["answers"][0]["method"], "full") << "in table order";
