@@ -35,7 +35,10 @@ void score_lines(ScoreOptions& o, bool json) {
                                                : "--replace");
   }
   if (!path_exists(o.file))
-    throw input_error("{}: found no such file, expected predictions or a store", o.file);
+    throw input_error(
+        "{}: found no readable file (No such file or directory), expected one of predictions, or a "
+        "store",
+        o.file);
   if (o.request.metric.empty() && o.request.dataset.empty()) {
     throw input_error("score: found neither --metric nor --dataset, expected at least one");
   }

@@ -159,18 +159,25 @@ TEST_F(DiffTest, SameRunHasNoDifference) {
 struct Expected {
   int turns = 0, answers = 0, prompts = 0, scores = 0;
   std::map<std::string, double> by_dialogue;  ///< sum of the differences over its turns
+  std::map<std::string, int> turns_of;        ///< turns of a dialogue
   double first = 0, second = 0;               ///< means x100
 
   double mean() const { return second - first; }
-  /// D +- t sqrt(v + f/2) of docs/statistics.md, at most 100 away from 0, for one dataset of n = 4
-  /// dialogues: f = 1 / n^2.
+  /// D +- t se of docs/statistics.md, at most 100 away from 0, for one dataset of n = 4 dialogues:
+  /// t^2 se^2 = t^2 v + z^2 e with q = 1 / n.
   std::pair<double, double> interval() const {
-    constexpr double kT = 3.182446305284263;  // 97.5% of Student's t with 3 degrees of freedom
+    constexpr double kT = 3.182446305284263,  // 97.5% of Student's t with 3 degrees of freedom
+        kZ = 1.959963984540054;
     const double n = static_cast<double>(by_dialogue.size()), per_dialogue = turns / n;
-    double squares = 0;
-    for (const auto& [dialogue, sum] : by_dialogue)
+    double squares = 0, sizes = 0, cubes = 0;
+    for (const auto& [dialogue, sum] : by_dialogue) {
       squares += std::pow((sum - per_dialogue * mean() / 100) / turns, 2);
-    const double half = 100 * kT * std::sqrt(n / (n - 1) * squares + 1 / (n * n) / 2);
+      const double x = std::abs(sum) / turns_of.at(dialogue);
+      sizes += x;
+      cubes += x * x * x;
+    }
+    const double v = n / (n - 1) * squares, e = 2 / (n * n) * (2 + cubes) / (2 + sizes);
+    const double half = 100 * std::sqrt(kT * kT * v + kZ * kZ * e);
     return {std::max(mean() - half, -100.0), std::min(mean() + half, 100.0)};
   }
   /// The share of all sign flips whose sum is at least as far from 0.
@@ -210,6 +217,7 @@ Expected expected(const std::string& first, const std::string& second, const std
     out.first += s.real(3);
     out.second += s.real(4);
     out.by_dialogue[s.text(0)] += s.real(4) - s.real(3);
+    ++out.turns_of[s.text(0)];
   }
   out.first *= 100.0 / out.turns;
   out.second *= 100.0 / out.turns;

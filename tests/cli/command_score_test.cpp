@@ -174,7 +174,8 @@ TEST(ScoreStore, Refusals) {
        [](const TemporaryDirectory& d) -> Arguments {
          return {"score", d.path("no.db")};
        },
-       "no.db: found no such file, expected predictions or a store"},
+       "no.db: found no readable file (No such file or directory), expected one of predictions, or "
+       "a store"},
       {"an experiment of a file",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"score", d.write("p.jsonl", "{}\n"), "--metric", "qa_f1", "--experiment", "e"};
