@@ -106,8 +106,9 @@ MethodAction retrieval_head_dialogues() {
                   {.name = "longest",
                    .kind = Kind::kInteger,
                    .fallback = "2048",
-                   .description = "tokens of a prompt and --answer-tokens together; dialogues with more are "
-                                  "left out",
+                   .description =
+                       "tokens of a prompt and --answer-tokens together; dialogues with more are "
+                       "left out",
                    .min = 2,
                    .max = 1 << 24}},
       .reads_dialogues = true,
