@@ -81,7 +81,7 @@ struct ColumnMass {
 /// of a prefill.
 struct ColumnMasses {
   std::map<ColumnRule, ColumnMass> by_rule;
-  std::map<int, QueryMoments> moments;  ///< by the number of first positions that are left out
+  std::map<int, QueryMoments> moments;  ///< by `first_position` of `query_moments`
   double seconds = 0;                   ///< time spent on computing them
 };
 

@@ -34,8 +34,9 @@ struct Placement {
 
 /// The options of a layer's working set.  sets: KV sets of the layer; longest: tokens of the
 /// largest one.  In each set, the pinned tokens have at most about `longest` + 4,096 slots, and so
-/// does the cache; 4,096 slots are a reserve for the answer.  The buffer of a step has at most this
-/// number of slots for each list of the set.  If an answer needs more, a new working set is
+/// does the cache; 4,096 slots are a reserve for the answer.  The buffer of a step has at most
+/// `longest`
+/// + 4,096 slots for each list of the set.  If an answer needs more, a new working set is
 /// allocated.
 /// @throws Error (input) if the placement's device cache is too small for the tokens that a step
 /// loads under the cache rule.
