@@ -28,18 +28,17 @@ DType parse_dtype(const std::string& name, const char* option) {
 }
 
 Math parse_math(const std::string& name) {
-  for (Math m : {Math::kF32, Math::kBF16}) {
+  for (Math m : {Math::kF32, Math::kBF16Linear, Math::kBF16}) {
     if (name_of(m) == name) return m;
   }
-  throw input_error("--math: found \"{}\", expected f32 or bf16", printable(name));
+  throw input_error("--math: found \"{}\", expected f32, bf16-linear or bf16", printable(name));
 }
 
 /// The dtype of the weights, as --dtype and --math say.
 DType weight_dtype(const ModelOptions& options, Math math, const Checkpoint& checkpoint) {
-  if (options.dtype == "auto")
-    return math == Math::kBF16 ? DType::kBF16 : checkpoint.stored_dtype();
+  if (options.dtype == "auto") return math == Math::kF32 ? checkpoint.stored_dtype() : DType::kBF16;
   const DType dtype = parse_dtype(options.dtype, "--dtype");
-  if (math == Math::kBF16 && dtype != DType::kBF16) {
+  if (math != Math::kF32 && dtype != DType::kBF16) {
     throw input_error(
         "--dtype: found {}, expected auto or bf16: products of bf16 have weights of bf16",
         name_of(dtype));
@@ -74,7 +73,8 @@ void ModelOptions::add_to(CLI::App& command) {
   command.add_option("--dtype", dtype, "weights: auto (as stored), f32, f16, bf16");
   command.add_option("--kv-dtype", kv_dtype, "keys and values: f32, f16, bf16");
   command.add_option("--math", math,
-                     "operands of linear layers (weights and inputs): f32, bf16 (weights of bf16)");
+                     "factors of products: f32; bf16-linear: bf16 in linear layers; bf16: also in "
+                     "attention, if --kv-dtype is bf16");
   command.add_option("--threads", threads, "threads; 0: all processors")
       ->transform(whole_number(0, 1024));
   command.add_option("--device", device, kDeviceHelp);

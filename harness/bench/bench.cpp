@@ -67,8 +67,9 @@ Run prefill(Engine& engine, const Method* method, const std::vector<int>& tokens
     dense_pairs += s.counters.prefill_pairs_dense;
   }
   const double last_row = 2.0 * c.hidden * c.vocab;  // the head computes only this row
-  out.flops = 4.0 * c.head_dim * pairs;
-  (engine.model().math() == Math::kBF16 ? out.bf16_flops : out.flops) +=
+  const auto flops_by = [&](bool bf16) -> double& { return bf16 ? out.bf16_flops : out.flops; };
+  flops_by(engine.attention_math() == Math::kBF16) += 4.0 * c.head_dim * pairs;
+  flops_by(engine.model().math() != Math::kF32) +=
       batch * (static_cast<double>(tokens.size()) * c.linear_flops_per_token() + last_row);
   out.pairs = pairs / dense_pairs;
   return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -64,6 +65,9 @@ struct AttentionJob : CausalRows {
   bool pre_rope = false;
   /// One pattern per query head; null: dense attention.
   const HeadPattern* patterns = nullptr;
+  /// kBF16: the factors of products are bf16: queries, keys and values, which must already be, and
+  /// the softmax weights, which are rounded.
+  Math math = Math::kF32;
   PatternPass pass;
 };
 
@@ -105,7 +109,7 @@ struct LineMassJob : StatisticRows {
 struct Ceilings {
   double flops = 0;       ///< float32 operations, 2 per multiply-add
   double read_bytes = 0;  ///< bytes read from memory sequentially
-  double bf16_flops = 0;  ///< operations of products with Math::kBF16; 0: no such products
+  double bf16_flops = 0;  ///< operations of products with factors of bf16; 0: no such products
 };
 
 /// Weights of a linear layer, [out, in], in a layout of the backend.
@@ -185,6 +189,8 @@ class Backend {
   /// sin: [rows, head_dim / 2].
   virtual void apply_rope(MatrixView<float> x, MatrixView<const float> cos,
                           MatrixView<const float> sin) = 0;
+  /// Rounds x to bf16 in place: the queries of models with Math::kBF16, if the cache is bf16.
+  virtual void round_to_bf16(MatrixView<float> /*x*/) { assert(false); }
   /// SwiGLU: out = silu(gate) * up with silu(x) = x * sigmoid(x).  gate_up: [rows, 2 * width], gate
   /// first; out: [rows, width].
   virtual void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) = 0;

@@ -1,6 +1,6 @@
 #include "inference/cpu/amx.h"
 
-#include "inference/cpu/bf16_linear.h"
+#include "inference/cpu/bf16_product.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
@@ -142,8 +142,9 @@ TURNBENCH_AMX void round_to_tiles(MatrixView<const float> x, std::uint16_t* tile
   }
 }
 
-TURNBENCH_AMX void multiply(const Task& t) {
-  const PairedMatrix& w = *t.w;
+TURNBENCH_AMX void multiply(const Bf16Product& t) {
+  const PairedView& w = t.w;
+  const auto* tiles = reinterpret_cast<const std::uint16_t*>(t.x.data);
   const std::int64_t columns = std::min(t.last_panel * kPanelOutputs, w.out);
   const TileConfig config;
   _tile_loadconfig(&config);
@@ -154,9 +155,9 @@ TURNBENCH_AMX void multiply(const Task& t) {
       const MatrixView<float> of_panels =
           t.y.columns_at(column, std::min(2 * kPanelOutputs, columns - column));
       for (std::int64_t r = 0; r < t.y.rows; r += 2 * kTileRows) {
-        multiply_part(depth, t.tiles + (r / kTileRows * w.blocks() + k0) * kTileElements,
+        multiply_part(depth, tiles + (r / kTileRows * w.blocks() + k0) * kTileElements,
                       w.blocks() * kTileElements, w.panel(p) + k0 * kTileElements, w.panel_size(),
-                      of_panels.rows_at(r, std::min(2 * kTileRows, t.y.rows - r)), k0 > 0);
+                      of_panels.rows_at(r, std::min(2 * kTileRows, t.y.rows - r)), t.add || k0 > 0);
       }
     }
   }
@@ -186,7 +187,7 @@ bool available() {
   return false;
 }
 void round_to_tiles(MatrixView<const float>, std::uint16_t*) {}
-void multiply(const Task&) {}
+void multiply(const Bf16Product&) {}
 double multiply_registers(std::size_t) {
   return 0;
 }

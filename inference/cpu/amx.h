@@ -7,7 +7,7 @@
 
 namespace turnbench::cpu {
 
-struct PairedMatrix;
+struct Bf16Product;
 
 /// Products of bf16 by the tiles of AMX (Advanced Matrix Extensions).
 namespace amx {
@@ -22,17 +22,8 @@ bool available();
 /// padded with zeros.
 void round_to_tiles(MatrixView<const float> x, std::uint16_t* tiles);
 
-/// One thread's share of a product.
-struct Task {
-  /// x as `round_to_tiles` leaves it: [tiles of 16 rows][blocks][16][32].
-  const std::uint16_t* tiles;
-  const PairedMatrix* w;
-  std::int64_t first_panel, last_panel;
-  MatrixView<float> y;  ///< [rows, out], set
-};
-
-/// y[r, o] = sum_i x[r, i] w[o, i]; see `linear_bf16`.
-void multiply(const Task& task);
+/// See `cpu::multiply`; x is as `round_to_tiles` leaves it, [tiles of 16 rows][blocks][16][32].
+void multiply(const Bf16Product& product);
 
 /// `rounds` times four products of tiles that are in registers, for the ceiling.  Returns the
 /// number of floating-point operations.

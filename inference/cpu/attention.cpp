@@ -16,12 +16,38 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 
 static_assert(kStripRows == kPatternBlock);
 
+/// How attention computes its products: the form of query rows and tiles.
+struct F32Format {
+  static constexpr Factors kFactors = Factors::kF32;
+  static constexpr auto* shared_tile = &HWY_NAMESPACE::shared_tile;
+  static constexpr auto* pack_tile = &HWY_NAMESPACE::pack_tile;
+
+  static Strip strip(MatrixView<const float> q, const std::int32_t* positions, BumpAllocator&) {
+    return {q, positions};
+  }
+};
+
+struct Bf16Format {
+  static constexpr Factors kFactors = Factors::kBF16;
+  static constexpr auto* shared_tile = &shared_bf16_tile;
+  static constexpr auto* pack_tile = &pack_bf16_tile;
+
+  static Bf16Strip strip(MatrixView<const float> q, const std::int32_t* positions,
+                         BumpAllocator& bump) {
+    return bf16_strip(q, positions, bump);
+  }
+};
+
 /// Packs tile `t` of a set into its place in the shared buffer.
-void pack_shared(const KvHeadCache& set, const PackedSet& packed, int t) {
-  const std::int64_t i = std::int64_t{t} * kTile;
+void pack_shared(const KvHeadCache& set, const PackedSet& packed, int t, Factors factors) {
   const int head_dim = set.layout().head_dim;
-  pack_tile(set, nullptr, t * kTile, std::min(kTile, set.size() - t * kTile),
-            packed.kt + i * head_dim, packed.v + i * padded(head_dim), packed.positions + i);
+  const auto pack = [&](const auto& pack_tile) {
+    pack_tile(set, nullptr, t * kTile, std::min(kTile, set.size() - t * kTile),
+              packed.keys + t * tile_key_floats(head_dim, factors),
+              packed.values + t * tile_value_floats(head_dim, factors),
+              packed.positions + std::int64_t{t} * kTile);
+  };
+  factors == Factors::kF32 ? pack(F32Format::pack_tile) : pack(Bf16Format::pack_tile);
 }
 
 /// The queries of one block of a job: `rows` rows from `first` on, of one head.
@@ -39,6 +65,7 @@ void write_block(const SoftmaxState& state, std::int64_t at, const AttentionJob&
 }
 
 /// The block of rows from `first` on of a dense job, for all heads, over its packed tiles.
+template <typename Format>
 void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, int first,
                  float* scratch) {
   const int width = padded(job.keys->layout().head_dim), heads = job.heads();
@@ -48,6 +75,9 @@ void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, 
   const auto state = SoftmaxState::in(bump.floats(SoftmaxState::floats(all, width)), all, width);
   const auto total = SoftmaxState::in(bump.floats(SoftmaxState::floats(all, width)), all, width);
   total.clear();
+  std::vector<decltype(Format::strip({}, nullptr, bump))> strips;
+  for (int h = 0; h < heads; ++h)
+    strips.push_back(Format::strip(queries_of(job, first, rows, h), job.positions + first, bump));
   const std::int32_t lowest = job.positions[first], highest = job.positions[first + rows - 1];
   const int tiles = tiles_of(job.keys->size());
   const auto visible = [](std::int32_t, std::int32_t) { return true; };
@@ -55,14 +85,13 @@ void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, 
     if (packed.positions[begin * kTile] > highest) break;
     state.clear();
     for (int t = begin; t < std::min(begin + kSegmentTiles, tiles); ++t) {
-      const Tile tile = shared_tile(*job.keys, packed, t);
+      const auto tile = Format::shared_tile(*job.keys, packed, t);
       if (tile.positions[0] > highest) break;
       if (job.sliding_window > 0 && tile.positions[tile.count - 1] <= lowest - job.sliding_window) {
         continue;
       }
       for (int h = 0; h < heads; ++h) {
-        const Strip strip{queries_of(job, first, rows, h), job.positions + first};
-        attend_tile(strip, tile, scale, job.sliding_window, false, visible, s, state,
+        attend_tile(strips[h], tile, scale, job.sliding_window, false, visible, s, state,
                     h * kStripRows);
       }
     }
@@ -73,6 +102,7 @@ void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, 
 
 /// One row block of one head under its pattern.  Packed tiles that it reads entirely are used
 /// directly; other keys are gathered into separate tiles.
+template <typename Format>
 void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed, int head,
                    int block, float* scratch) {
   const KvHeadCache& keys = *job.keys;
@@ -110,10 +140,10 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
       SoftmaxState::in(bump.floats(SoftmaxState::floats(kStripRows, width)), kStripRows, width);
   const auto total =
       SoftmaxState::in(bump.floats(SoftmaxState::floats(kStripRows, width)), kStripRows, width);
-  float* kt = bump.floats(kTile * head_dim);
-  float* v = bump.floats(kTile * width);
+  float* gathered_keys = bump.floats(tile_key_floats(head_dim, Format::kFactors));
+  float* gathered_values = bump.floats(tile_value_floats(head_dim, Format::kFactors));
   std::int32_t* positions = bump.ints(kTile);
-  const Strip strip{queries_of(job, first, rows, head), job.positions + first};
+  const auto strip = Format::strip(queries_of(job, first, rows, head), job.positions + first, bump);
   const auto visible = [&](std::int32_t row, std::int32_t key) { return mask->contains(row, key); };
   total.clear();
   const int from_set = static_cast<int>(whole.size()), gathered = static_cast<int>(loose);
@@ -123,9 +153,10 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
     if (begin > 0) state.clear();
     for (int t = begin; t < std::min(begin + kSegmentTiles, tiles); ++t) {
       const int at = (t - from_set) * kTile;
-      const Tile tile = t < from_set ? shared_tile(keys, packed, whole[t])
-                                     : pack_tile(keys, slots.data() + at, 0,
-                                                 std::min(kTile, gathered - at), kt, v, positions);
+      const auto tile = t < from_set ? Format::shared_tile(keys, packed, whole[t])
+                                     : Format::pack_tile(keys, slots.data() + at, 0,
+                                                         std::min(kTile, gathered - at),
+                                                         gathered_keys, gathered_values, positions);
       const std::int32_t lowest = tile.positions[0], highest = tile.positions[tile.count - 1];
       if (job.sliding_window > 0 && highest <= strip.positions[0] - job.sliding_window) continue;
       const bool ask = mask && !mask->contains_all(lowest, highest);
@@ -136,6 +167,20 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
   write_block(total, 0, job, first, rows, head);
 }
 
+/// One task of a job: all heads of a block of rows, or with patterns one head.
+void row_block(const AttentionJob& job, float scale, const PackedSet& packed, int head, int block,
+               float* scratch) {
+  const auto run = [&](auto format) {
+    using Format = decltype(format);
+    if (job.patterns == nullptr) {
+      dense_block<Format>(job, scale, packed, block * kStripRows, scratch);
+    } else {
+      pattern_block<Format>(job, scale, packed, head, block, scratch);
+    }
+  };
+  factors_of(job) == Factors::kF32 ? run(F32Format()) : run(Bf16Format());
+}
+
 }  // namespace turnbench::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -143,8 +188,7 @@ HWY_AFTER_NAMESPACE();
 namespace turnbench::cpu {
 
 HWY_EXPORT(pack_shared);
-HWY_EXPORT(dense_block);
-HWY_EXPORT(pattern_block);
+HWY_EXPORT(row_block);
 
 namespace {
 
@@ -157,8 +201,8 @@ struct Task {
 /// attention is dense.
 void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
                  std::span<const std::size_t> chosen, AttentionWorkspace& workspace) {
-  std::vector<const KvHeadCache*> sets;
-  for (std::size_t job : chosen) sets.push_back(jobs[job].keys);
+  std::vector<SetToPack> sets;
+  for (std::size_t job : chosen) sets.push_back({jobs[job].keys, factors_of(jobs[job])});
   for_each_packed_wave(
       pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
         std::int64_t scratch = 0;
@@ -167,7 +211,8 @@ void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jo
           const AttentionJob& job = jobs[chosen[begin + i]];
           const bool dense = job.patterns == nullptr;
           const int parts = dense ? 1 : job.heads(), heads = dense ? job.heads() : 1;
-          scratch = std::max(scratch, task_floats(job.keys->layout().head_dim, heads * kStripRows));
+          scratch = std::max(scratch, task_floats(job.keys->layout().head_dim, heads * kStripRows,
+                                                  factors_of(job)));
           // Later blocks read more keys: the largest tasks first.
           for (int b = (job.rows() - 1) / kStripRows; b >= 0; --b) {
             for (int h = 0; h < parts; ++h) blocks.push_back({i, h, b});
@@ -176,19 +221,18 @@ void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jo
         pool.parallel_for(blocks.size(), [&](std::size_t task, int worker) {
           const Task& t = blocks[task];
           const AttentionJob& job = jobs[chosen[begin + t.job]];
-          float* memory = workspace.worker[worker].get(scratch);
-          if (job.patterns == nullptr) {
-            HWY_DYNAMIC_DISPATCH(dense_block)
-            (job, scale, packed[t.job], t.block * kStripRows, memory);
-          } else {
-            HWY_DYNAMIC_DISPATCH(pattern_block)
-            (job, scale, packed[t.job], t.head, t.block, memory);
-          }
+          HWY_DYNAMIC_DISPATCH(row_block)
+          (job, scale, packed[t.job], t.head, t.block, workspace.worker[worker].get(scratch));
         });
       });
 }
 
 }  // namespace
+
+Factors factors_of(const AttentionJob& job) {
+  assert(job.math != Math::kBF16 || job.keys->layout().dtype == DType::kBF16);
+  return job.math == Math::kBF16 ? Factors::kBF16 : Factors::kF32;
+}
 
 std::size_t AttentionWorkspace::bytes() const {
   std::size_t most = 0;
@@ -197,38 +241,47 @@ std::size_t AttentionWorkspace::bytes() const {
 }
 
 std::size_t attention_scratch_bytes(const ModelConfig& c, const PassSize& pass, int threads) {
+  const auto most = [&](const auto& floats_of) {
+    const std::int64_t f32 = floats_of(Factors::kF32);
+    return pass.math == Math::kBF16 ? std::max(f32, floats_of(Factors::kBF16)) : f32;
+  };
+  const std::int64_t of_tile =
+      most([&](Factors factors) { return tile_floats(c.head_dim, factors); });
   const auto packed = [&](std::int64_t tokens,
                           std::int64_t sets) {  // each ends in a part of a tile
-    return (tokens / kTile + sets) * tile_floats(c.head_dim);
+    return (tokens / kTile + sets) * of_tile;
   };
   const std::int64_t shared =
       std::max(packed(pass.longest_context, 1),
                std::min(kPackedFloats, packed(pass.total_context, pass.sequences) * c.kv_heads));
-  const std::int64_t of_worker = task_floats(c.head_dim, c.group() * kStripRows);
+  const std::int64_t of_worker = most(
+      [&](Factors factors) { return task_floats(c.head_dim, c.group() * kStripRows, factors); });
   return (shared + threads * of_worker) * sizeof(float);
 }
 
 void for_each_packed_wave(
-    ThreadPool& pool, std::span<const KvHeadCache* const> sets, AttentionWorkspace& workspace,
+    ThreadPool& pool, std::span<const SetToPack> sets, AttentionWorkspace& workspace,
     const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body) {
   for (std::size_t begin = 0, end = 0; begin < sets.size(); begin = end) {
     std::vector<std::int64_t> at;
     std::vector<std::pair<std::size_t, int>> tiles;  // set of the wave, tile
     std::int64_t floats = 0;
     for (; end < sets.size(); ++end) {
-      const std::int64_t need = PackedSet::floats(*sets[end]);
+      const std::int64_t need = PackedSet::floats(*sets[end].set, sets[end].factors);
       if (end > begin && floats + need > kPackedFloats) break;
-      for (int t = 0; t < tiles_of(sets[end]->size()); ++t) tiles.emplace_back(end - begin, t);
+      for (int t = 0; t < tiles_of(sets[end].set->size()); ++t) tiles.emplace_back(end - begin, t);
       at.push_back(floats);
       floats += need;
     }
     float* memory = workspace.packed.get(floats);
     std::vector<PackedSet> packed;
     for (std::size_t i = 0; i < at.size(); ++i)
-      packed.push_back(PackedSet::in(memory + at[i], *sets[begin + i]));
+      packed.push_back(
+          PackedSet::in(memory + at[i], *sets[begin + i].set, sets[begin + i].factors));
     pool.parallel_for(tiles.size(), [&](std::size_t i, int) {
       const auto [set, tile] = tiles[i];
-      HWY_DYNAMIC_DISPATCH(pack_shared)(*sets[begin + set], packed[set], tile);
+      HWY_DYNAMIC_DISPATCH(pack_shared)
+      (*sets[begin + set].set, packed[set], tile, sets[begin + set].factors);
     });
     body(begin, packed);
   }

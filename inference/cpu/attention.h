@@ -27,7 +27,8 @@ struct AttentionWorkspace {
 /// see AttentionJob.  Memory is linear in the number of keys.  A row's result depends only on its
 /// query and the keys that it reads, not on other rows, threads or chunks: a score is one chain of
 /// multiply-adds over head_dim, and keys are processed in order, in tiles of 64 and segments of
-/// 1024 slots.
+/// 1024 slots.  With products of bf16 (AttentionJob::math), scores and weighted values are sums as
+/// in `multiply`, over head_dim and over the 64 slots of a tile; the softmax is the same.
 void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
             AttentionWorkspace& workspace);
 
@@ -44,10 +45,18 @@ void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> j
 /// Upper bound of the scratch memory for the attention of a pass with `threads` threads, in bytes.
 std::size_t attention_scratch_bytes(const ModelConfig& config, const PassSize& pass, int threads);
 
+/// The factors of a job's products.
+Factors factors_of(const AttentionJob& job);
+
+struct SetToPack {
+  const KvHeadCache* set;
+  Factors factors = Factors::kF32;
+};
+
 /// Packs the tiles of sets in waves that fit into the workspace.  Calls body(begin, packed) for
 /// each wave with the packed sets of sets[begin], sets[begin + 1], ...
 void for_each_packed_wave(
-    ThreadPool& pool, std::span<const KvHeadCache* const> sets, AttentionWorkspace& workspace,
+    ThreadPool& pool, std::span<const SetToPack> sets, AttentionWorkspace& workspace,
     const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body);
 
 /// See Backend::row_probabilities.  q: [rows, head_dim]; positions: [rows]; out: [rows, columns],

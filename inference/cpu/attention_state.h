@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "inference/cpu/bf16_product.h"
 #include "inference/kv/kv_cache.h"
 #include "inference/model/matrix_view.h"
 
@@ -48,10 +49,28 @@ struct Tile {
   int count;
 };
 
+/// The same for products of bf16.
+struct Bf16Tile {
+  PairedView keys;                ///< [64, head_dim]; keys beyond `count` repeat the last one
+  PairedView values;              ///< transposed, [padded(head_dim), 64]
+  const std::int32_t* positions;  ///< [count]
+  int count;
+};
+
 /// Up to 64 query rows of one head that are computed together.
 struct Strip {
   MatrixView<const float> q;      ///< [rows, head_dim]
   const std::int32_t* positions;  ///< [rows]
+  std::int64_t rows() const { return q.rows; }
+};
+
+/// The same for products of bf16.
+struct Bf16Strip {
+  RoundedRows q;  ///< [rows, head_dim]
+  std::int64_t count;
+  const std::int32_t* positions;  ///< [rows]
+  RoundedRows weights;            ///< scratch, [rows, 64]
+  std::int64_t rows() const { return count; }
 };
 
 /// Online softmax of some rows: maximum m [rows] of the scaled scores, and relative to it the sum l
@@ -88,31 +107,49 @@ class BumpAllocator {
   float* next_;
 };
 
+/// What the factors of products are, and with it the form of packed tiles.
+enum class Factors : std::uint8_t { kF32, kBF16 };
+
+/// The keys of a packed tile, and its values, in floats.
+constexpr std::int64_t tile_key_floats(int head_dim, Factors factors) {
+  return factors == Factors::kF32 ? kTile * head_dim
+                                  : PairedView{nullptr, kTile, head_dim}.size() / 2;
+}
+constexpr std::int64_t tile_value_floats(int head_dim, Factors factors) {
+  return factors == Factors::kF32 ? kTile * padded(head_dim) : kTile * padded(head_dim) / 2;
+}
+
 /// Size of a packed tile, in floats: keys, values, positions.
-constexpr std::int64_t tile_floats(int head_dim) {
-  return kTile * (head_dim + padded(head_dim) + 1);
+constexpr std::int64_t tile_floats(int head_dim, Factors factors) {
+  return tile_key_floats(head_dim, factors) + tile_value_floats(head_dim, factors) + kTile;
 }
 
 /// Scratch of a task with `rows` rows, summed over its heads, in floats.
-constexpr std::int64_t task_floats(int head_dim, std::int64_t rows) {
-  return tile_floats(head_dim) + std::max<std::int64_t>(kStripRows, rows) * kTile +
-         2 * SoftmaxState::floats(rows, padded(head_dim)) + 16 * 16;
+inline std::int64_t task_floats(int head_dim, std::int64_t rows, Factors factors) {
+  const std::int64_t scores = std::max<std::int64_t>(kStripRows, rows);
+  std::int64_t out = tile_floats(head_dim, factors) + scores * kTile +
+                     2 * SoftmaxState::floats(rows, padded(head_dim)) + 16 * 16;
+  if (factors == Factors::kBF16) {
+    out += RoundedRows::floats(rows + kStripRows, head_dim, Bf16Unit::kMultiplyAdd) +
+           RoundedRows::floats(scores, kTile, Bf16Unit::kMultiplyAdd);
+  }
+  return out;
 }
 
 /// The packed tiles of one set in a buffer, tile after tile.
 struct PackedSet {
-  float* kt;                ///< [tiles, head_dim, 64]
-  float* v;                 ///< [tiles, 64, padded(head_dim)]
+  float *keys, *values;     ///< of each tile `tile_key_floats` and `tile_value_floats`
   std::int32_t* positions;  ///< [tiles, 64]
 
-  static std::int64_t floats(const KvHeadCache& set) {
-    return tiles_of(set.size()) * tile_floats(set.layout().head_dim);
+  static std::int64_t floats(const KvHeadCache& set, Factors factors) {
+    return tiles_of(set.size()) * tile_floats(set.layout().head_dim, factors);
   }
-  static PackedSet in(float* memory, const KvHeadCache& set) {
+  static PackedSet in(float* memory, const KvHeadCache& set, Factors factors) {
+    const std::int64_t tiles = tiles_of(set.size());
     const int head_dim = set.layout().head_dim;
-    const std::int64_t keys = std::int64_t{tiles_of(set.size())} * kTile;
-    float* v = memory + keys * head_dim;
-    return {memory, v, reinterpret_cast<std::int32_t*>(v + keys * padded(head_dim))};
+    float* values = memory + tiles * tile_key_floats(head_dim, factors);
+    return {memory, values,
+            reinterpret_cast<std::int32_t*>(values + tiles * tile_value_floats(head_dim, factors))};
   }
 };
 

@@ -31,6 +31,11 @@ HWY_INLINE float widen(hwy::bfloat16_t x) {
 HWY_INLINE float widen(hwy::float16_t x) {
   return f16_to_float(std::bit_cast<std::uint16_t>(x));
 }
+/// Two neighbouring bf16 elements of a row, which are moved together.
+using HalfPair = std::uint32_t;
+HWY_INLINE float widen(HalfPair x) {
+  return std::bit_cast<float>(x);
+}
 
 #if HWY_TARGET != HWY_SCALAR
 using Quad = hn::FixedTag<float, 4>;
@@ -42,6 +47,9 @@ HWY_INLINE hn::Vec<Quad> load_quad(const hwy::bfloat16_t* p) {
 }
 HWY_INLINE hn::Vec<Quad> load_quad(const hwy::float16_t* p) {
   return hn::PromoteTo(Quad(), hn::LoadU(hn::FixedTag<hwy::float16_t, 4>(), p));
+}
+HWY_INLINE hn::Vec<Quad> load_quad(const HalfPair* p) {
+  return hn::BitCast(Quad(), hn::LoadU(hn::FixedTag<HalfPair, 4>(), p));
 }
 
 /// A vector whose 128-bit block b holds columns [column, column + 4) of row 4 b + i.
@@ -61,28 +69,31 @@ HWY_INLINE FloatVec blocks_of_rows(const T* const* rows, int i, std::size_t colu
 }
 #endif  // HWY_TARGET != HWY_SCALAR
 
-/// kt[d, j] = rows[j][d], widened to float.  rows: 64 rows of head_dim elements; kt: [head_dim,
-/// 64].
+/// kt[d, j] = rows[j][d], widened to float.  rows: 64 rows of `columns` elements; kt: [columns, 64]
+/// or, with other strides, 16 keys at a time.  stride, stride16: distance of columns, and of 16
+/// keys.
 template <typename T>
-void transpose_keys(const T* const* rows, std::size_t head_dim, float* HWY_RESTRICT kt) {
+void transpose_keys(const T* const* rows, std::size_t columns, float* HWY_RESTRICT kt,
+                    std::size_t stride = kTile, std::size_t stride16 = 16) {
   const std::size_t lanes = hn::Lanes(FloatTag());
   for (std::size_t j = 0; j < kTile; j += lanes) {
+    float* to = kt + j / 16 * stride16 + j % 16;
     std::size_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
     const FloatTag d;
-    for (; c + 4 <= head_dim; c += 4) {
+    for (; c + 4 <= columns; c += 4) {
       const FloatVec a0 = blocks_of_rows(rows + j, 0, c), a1 = blocks_of_rows(rows + j, 1, c);
       const FloatVec a2 = blocks_of_rows(rows + j, 2, c), a3 = blocks_of_rows(rows + j, 3, c);
       const FloatVec t0 = hn::InterleaveLower(d, a0, a2), t1 = hn::InterleaveLower(d, a1, a3);
       const FloatVec t2 = hn::InterleaveUpper(d, a0, a2), t3 = hn::InterleaveUpper(d, a1, a3);
-      hn::StoreU(hn::InterleaveLower(d, t0, t1), d, kt + (c + 0) * kTile + j);
-      hn::StoreU(hn::InterleaveUpper(d, t0, t1), d, kt + (c + 1) * kTile + j);
-      hn::StoreU(hn::InterleaveLower(d, t2, t3), d, kt + (c + 2) * kTile + j);
-      hn::StoreU(hn::InterleaveUpper(d, t2, t3), d, kt + (c + 3) * kTile + j);
+      hn::StoreU(hn::InterleaveLower(d, t0, t1), d, to + (c + 0) * stride);
+      hn::StoreU(hn::InterleaveUpper(d, t0, t1), d, to + (c + 1) * stride);
+      hn::StoreU(hn::InterleaveLower(d, t2, t3), d, to + (c + 2) * stride);
+      hn::StoreU(hn::InterleaveUpper(d, t2, t3), d, to + (c + 3) * stride);
     }
 #endif
-    for (; c < head_dim; ++c) {
-      for (std::size_t i = j; i < j + lanes; ++i) kt[c * kTile + i] = widen(rows[i][c]);
+    for (; c < columns; ++c) {
+      for (std::size_t i = 0; i < lanes; ++i) to[c * stride + i] = widen(rows[j + i][c]);
     }
   }
 }
@@ -101,25 +112,88 @@ void widen_values(const T* const* rows, int count, int head_dim, float* HWY_REST
   }
 }
 
-/// Packs the slots slots[0..count) of a set, or if `slots` is null [first, first + count) with
-/// `first` a multiple of 64.  Scratch: kt [head_dim, 64], v [64, padded(head_dim)], positions [64].
+/// Keys as products of bf16 read them.  rows: 64; to: [64, head_dim] as in a PairedView.
+inline PairedView pair_keys(const hwy::bfloat16_t* const* rows, int head_dim,
+                            float* HWY_RESTRICT to) {
+  const PairedView out{reinterpret_cast<const std::uint16_t*>(to), kTile, head_dim};
+  const std::int64_t pairs = head_dim / 2, panel = out.panel_size() / 2;
+  const HalfPair* halves[kTile];
+  for (int j = 0; j < kTile; ++j) halves[j] = reinterpret_cast<const HalfPair*>(rows[j]);
+  transpose_keys(halves, pairs, to, kPanelOutputs, panel);
+  for (std::int64_t p = 0; p < out.panels(); ++p)
+    std::fill(to + p * panel + pairs * kPanelOutputs, to + (p + 1) * panel, 0.0f);
+  return out;
+}
+
+/// Values as products of bf16 read them.  rows: 64; to: [padded(head_dim), 64] as in a PairedView.
+inline PairedView pair_values(const hwy::bfloat16_t* const* rows, int head_dim,
+                              float* HWY_RESTRICT to) {
+  const PairedView out{reinterpret_cast<const std::uint16_t*>(to), padded(head_dim), kTile};
+  const hn::Rebind<HalfPair, FloatTag> d;
+  const hn::Rebind<std::uint16_t, FloatTag> dh;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  for (int j = 0; j < kTile; j += 2) {
+    const auto *even = reinterpret_cast<const std::uint16_t*>(rows[j]),
+               *odd = reinterpret_cast<const std::uint16_t*>(rows[j + 1]);
+    const auto at = [&](int c) {
+      return reinterpret_cast<HalfPair*>(to) + c / kPanelOutputs * (out.panel_size() / 2) +
+             j / 2 * kPanelOutputs + c % kPanelOutputs;
+    };
+    int c = 0;
+    for (; c + lanes <= head_dim; c += lanes) {
+      const auto low = hn::PromoteTo(d, hn::LoadU(dh, even + c)),
+                 high = hn::PromoteTo(d, hn::LoadU(dh, odd + c));
+      hn::StoreU(hn::Or(low, hn::ShiftLeft<16>(high)), d, at(c));
+    }
+    for (; c < head_dim; ++c) *at(c) = even[c] | HalfPair{odd[c]} << 16;
+    for (; c < padded(head_dim); ++c) *at(c) = 0;
+  }
+  return out;
+}
+
+/// The rows of a tile: the slots slots[0..count) of a set, or if `slots` is null [first, first +
+/// count) with `first` a multiple of 64.  Rows beyond `count` repeat the last one.
+template <typename T>
+struct RowAddresses {
+  const T *keys[kTile], *values[kTile];
+
+  /// Also sets the positions [64].
+  RowAddresses(const KvHeadCache& set, const std::int32_t* slots, int first, int count,
+               std::int32_t* positions) {
+    const PageLayout& layout = set.layout();
+    const auto pages = set.pages();
+    for (int j = 0; j < kTile; ++j) {
+      const int slot =
+          slots == nullptr ? first + std::min(j, count - 1) : slots[std::min(j, count - 1)];
+      const std::byte* page = pages[slot / kTile]->data;
+      const std::size_t row = static_cast<std::size_t>(slot % kTile) * layout.row_bytes();
+      keys[j] = reinterpret_cast<const T*>(page + row);
+      values[j] = reinterpret_cast<const T*>(page + layout.value_offset() + row);
+      positions[j] =
+          reinterpret_cast<const std::int32_t*>(page + layout.position_offset())[slot % kTile];
+    }
+  }
+};
+
+/// Packs the slots of a tile; see RowAddresses.  The set's elements must be bf16.  Scratch: keys,
+/// values, positions as in a packed tile.
+inline Bf16Tile pack_bf16_tile(const KvHeadCache& set, const std::int32_t* slots, int first,
+                               int count, float* keys, float* values, std::int32_t* positions) {
+  const int head_dim = set.layout().head_dim;
+  const RowAddresses<hwy::bfloat16_t> rows(set, slots, first, count, positions);
+  return {pair_keys(rows.keys, head_dim, keys), pair_values(rows.values, head_dim, values),
+          positions, count};
+}
+
+/// Packs the slots of a tile; see RowAddresses.  Scratch: kt [head_dim, 64], v [64,
+/// padded(head_dim)], positions [64].
 template <typename T>
 Tile pack_tile_typed(const KvHeadCache& set, const std::int32_t* slots, int first, int count,
                      float* kt, float* v, std::int32_t* positions) {
   const PageLayout& layout = set.layout();
-  const auto pages = set.pages();
-  const T *keys[kTile], *values[kTile];
-  for (int j = 0; j < kTile; ++j) {
-    const int slot =
-        slots == nullptr ? first + std::min(j, count - 1) : slots[std::min(j, count - 1)];
-    const std::byte* page = pages[slot / kTile]->data;
-    const std::size_t row = static_cast<std::size_t>(slot % kTile) * layout.row_bytes();
-    keys[j] = reinterpret_cast<const T*>(page + row);
-    values[j] = reinterpret_cast<const T*>(page + layout.value_offset() + row);
-    positions[j] =
-        reinterpret_cast<const std::int32_t*>(page + layout.position_offset())[slot % kTile];
-  }
-  transpose_keys(keys, layout.head_dim, kt);
+  const RowAddresses<T> rows(set, slots, first, count, positions);
+  const T* const* values = rows.values;
+  transpose_keys(rows.keys, layout.head_dim, kt);
   Tile tile{kt, {v, count, padded(layout.head_dim)}, positions, count};
   if constexpr (std::is_same_v<T, float>) {
     if (slots == nullptr && layout.head_dim % 16 == 0) {  // the page itself is used
@@ -144,7 +218,7 @@ inline Tile pack_tile(const KvHeadCache& set, const std::int32_t* slots, int fir
   return {};
 }
 
-/// Tile `t` of a packed set.
+/// Tile `t` of a set that is packed for products of float32.
 inline Tile shared_tile(const KvHeadCache& set, const PackedSet& packed, int t) {
   const PageLayout& layout = set.layout();
   const std::int64_t i = std::int64_t{t} * kTile;
@@ -152,8 +226,54 @@ inline Tile shared_tile(const KvHeadCache& set, const PackedSet& packed, int t) 
   const bool in_page = layout.dtype == DType::kF32 && layout.head_dim % 16 == 0;
   const float* v =
       in_page ? reinterpret_cast<const float*>(set.pages()[t]->data + layout.value_offset())
-              : packed.v + i * width;
-  return {packed.kt + i * layout.head_dim, {v, count, width}, packed.positions + i, count};
+              : packed.values + i * width;
+  return {packed.keys + i * layout.head_dim, {v, count, width}, packed.positions + i, count};
+}
+
+/// Tile `t` of a set that is packed for products of bf16.
+inline Bf16Tile shared_bf16_tile(const KvHeadCache& set, const PackedSet& packed, int t) {
+  const int head_dim = set.layout().head_dim;
+  const auto halves = [t](const float* all, std::int64_t floats) {
+    return reinterpret_cast<const std::uint16_t*>(all + t * floats);
+  };
+  return {
+      {halves(packed.keys, tile_key_floats(head_dim, Factors::kBF16)), kTile, head_dim},
+      {halves(packed.values, tile_value_floats(head_dim, Factors::kBF16)), padded(head_dim), kTile},
+      packed.positions + std::int64_t{t} * kTile,
+      std::min(kTile, set.size() - t * kTile)};
+}
+
+/// A strip of rows q [rows, head_dim] for products of bf16; its memory comes from `bump`.
+inline Bf16Strip bf16_strip(MatrixView<const float> q, const std::int32_t* positions,
+                            BumpAllocator& bump) {
+  const Bf16Unit unit = RoundedRows::unit_for(q.rows, bf16_unit());
+  const auto rounded = [&](std::int64_t columns) {
+    return RoundedRows{unit, bump.floats(RoundedRows::floats(q.rows, columns, unit)), columns};
+  };
+  const Bf16Strip out{rounded(q.columns), q.rows, positions, rounded(kTile)};
+  out.q.set(q);
+  return out;
+}
+
+/// s = q k^T.  s: [rows, 64].
+HWY_INLINE void tile_scores(const Strip& strip, const Tile& tile, float* s) {
+  const std::int64_t columns = padded(tile.count);
+  product(strip.q, {tile.kt, strip.q.columns, columns, kTile}, {s, strip.rows(), columns, kTile},
+          false);
+}
+HWY_INLINE void tile_scores(const Bf16Strip& strip, const Bf16Tile& tile, float* s) {
+  multiply({strip.q, tile.keys, 0, tile.keys.panels(), {s, strip.rows(), kTile, kTile}});
+}
+
+/// acc += weights v.  weights: [rows, 64]; acc: [rows, padded(head_dim)].
+HWY_INLINE void add_values(const Strip& strip, const Tile& tile, const float* weights,
+                           MatrixView<float> acc) {
+  product({weights, strip.rows(), tile.count, kTile}, tile.v, acc, true);
+}
+HWY_INLINE void add_values(const Bf16Strip& strip, const Bf16Tile& tile, const float* weights,
+                           MatrixView<float> acc) {
+  strip.weights.set({weights, strip.rows(), kTile});
+  multiply({strip.weights, tile.values, 0, tile.values.panels(), acc, true});
 }
 
 /// max(m, scale * s[j]) over the scores s [64] of one row.
@@ -207,15 +327,15 @@ HWY_INLINE void softmax_row(float scale, float next, float* HWY_RESTRICT s, floa
   }
 }
 
-/// Adds the attention of a strip to one tile to rows [first_row, first_row + strip.q.rows) of the
+/// Adds the attention of a strip to one tile to rows [first_row, first_row + strip.rows()) of the
 /// state.  Causality and the window always apply; if `ask` is true, visible(position of row,
 /// position of key) decides about the remaining pairs.  s: scratch [rows, 64].
-template <typename Visible>
-HWY_INLINE void attend_tile(const Strip& strip, const Tile& tile, float scale, int sliding_window,
-                            bool ask, const Visible& visible, float* s, const SoftmaxState& state,
-                            std::int64_t first_row) {
-  const std::int64_t rows = strip.q.rows, columns = padded(tile.count);
-  product(strip.q, {tile.kt, strip.q.columns, columns, kTile}, {s, rows, columns, kTile}, false);
+template <typename AnyStrip, typename AnyTile, typename Visible>
+HWY_INLINE void attend_tile(const AnyStrip& strip, const AnyTile& tile, float scale,
+                            int sliding_window, bool ask, const Visible& visible, float* s,
+                            const SoftmaxState& state, std::int64_t first_row) {
+  const std::int64_t rows = strip.rows();
+  tile_scores(strip, tile, s);
   const std::int32_t* end = tile.positions + tile.count;
   float maximum[kStripRows];
   for (std::int64_t r = 0; r < rows; ++r) {  // all maxima first: each is a long chain
@@ -237,7 +357,7 @@ HWY_INLINE void attend_tile(const Strip& strip, const Tile& tile, float scale, i
     softmax_row(scale, maximum[r], s + r * kTile, state.m[i], state.l[i], state.acc.row(i),
                 state.acc.columns);
   }
-  product({s, rows, tile.count, kTile}, tile.v, state.acc.rows_at(first_row, rows), true);
+  add_values(strip, tile, s, state.acc.rows_at(first_row, rows));
 }
 
 /// Merges the state of a segment into the total of the segments before it, row by row.

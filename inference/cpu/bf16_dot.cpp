@@ -1,6 +1,6 @@
 #include "inference/cpu/bf16_dot.h"
 
-#include "inference/cpu/bf16_linear.h"
+#include "inference/cpu/bf16_product.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 #include <immintrin.h>
@@ -157,15 +157,15 @@ TURNBENCH_DOT void round_row(const float* x, std::int64_t n, std::uint16_t* out)
   }
 }
 
-TURNBENCH_DOT void multiply(const Task& t) {
-  const PairedMatrix& w = *t.w;
+TURNBENCH_DOT void multiply(const Bf16Product& t) {
+  const PairedView& w = t.w;
   const std::int64_t rows = t.y.rows;
   const std::int64_t lda = w.blocks() * kBlockInputs / 2;
   alignas(64) std::uint16_t rearranged[kBf16Depth * kQuads * kPanelsAtOnce * Rearranged::kStep];
   for (std::int64_t k0 = 0; k0 < w.blocks(); k0 += kBf16Depth) {
     const std::int64_t depth = std::min(kBf16Depth, w.blocks() - k0);
-    const auto* a = reinterpret_cast<const std::int32_t*>(t.x + k0 * kBlockInputs);
-    const bool start_from_y = k0 > 0;
+    const auto* a = reinterpret_cast<const std::int32_t*>(t.x.data) + k0 * kBlockInputs / 2;
+    const bool start_from_y = t.add || k0 > 0;
     std::int64_t p = t.first_panel;
     while (p < t.last_panel) {
       const std::int64_t left = t.last_panel - p;
@@ -232,7 +232,7 @@ bool is_fast() {
   return false;
 }
 void round_row(const float*, std::int64_t, std::uint16_t*) {}
-void multiply(const Task&) {}
+void multiply(const Bf16Product&) {}
 double multiply_registers(std::size_t, float*) {
   return 0;
 }

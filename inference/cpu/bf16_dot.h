@@ -7,14 +7,14 @@
 
 namespace turnbench::cpu {
 
-struct PairedMatrix;
+struct Bf16Product;
 
 /// Products of bf16 by VDPBF16PS of AVX512-BF16.
 ///
 /// VDPBF16PS adds the products of two pairs of factors to a sum by two fused multiply-adds, that of
 /// the upper halves first (32 million random results on AMD Zen 4 and on Intel Sapphire Rapids do
 /// not differ).  With an input in the upper half and the second next one in the lower half, it
-/// continues a chain of `linear_bf16` by two inputs.
+/// continues a chain of `cpu::multiply` by two inputs.
 namespace bf16_dot {
 
 /// Whether the processor has the instruction and the operating system saves its registers.
@@ -28,16 +28,8 @@ bool is_fast();
 /// whole blocks of 32 inputs.
 void round_row(const float* x, std::int64_t n, std::uint16_t* out);
 
-/// One thread's share of a product: at most kBf16RowBlock rows.
-struct Task {
-  const std::uint16_t* x;  ///< rows of `round_row`, without gaps
-  const PairedMatrix* w;
-  std::int64_t first_panel, last_panel;
-  MatrixView<float> y;  ///< [rows, out], set
-};
-
-/// y[r, o] = sum_i x[r, i] w[o, i]; see `linear_bf16`.
-void multiply(const Task& task);
+/// See `cpu::multiply`; x has rows of `round_row`, without gaps.
+void multiply(const Bf16Product& product);
 
 /// `rounds` rounds of products in registers, for the ceiling.  Writes a value that depends on all
 /// of them and returns the number of floating-point operations.

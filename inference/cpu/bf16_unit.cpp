@@ -38,7 +38,7 @@ bool has_the_sums(Bf16Unit unit) {
   pack_rows(matrix, 0, w.data(), DType::kF32, kPanelOutputs);
   ThreadPool pool(1);
   Scratch scratch;
-  linear_bf16(pool, MatrixView<const float>(x.data(), kRows, kBlockInputs), matrix, nullptr,
+  linear_bf16(pool, MatrixView<const float>(x.data(), kRows, kBlockInputs), matrix.view(), nullptr,
               MatrixView(y.data(), kRows, kPanelOutputs), scratch, unit);
   for (std::int64_t r = 0; r < kRows; ++r) {
     for (std::int64_t o = 0; o < kPanelOutputs; ++o) {

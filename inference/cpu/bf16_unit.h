@@ -4,7 +4,7 @@
 
 namespace turnbench::cpu {
 
-/// Instructions that multiply bf16.  All give the same bits (see `linear_bf16`).
+/// Instructions that multiply bf16.  All give the same bits (see `multiply`).
 enum class Bf16Unit {
   kMultiplyAdd,  ///< float32 multiply-adds of widened factors
   kDotProduct,   ///< VDPBF16PS of AVX512-BF16
@@ -19,7 +19,7 @@ const char* name_of(Bf16Unit unit);
 const std::vector<Bf16Unit>& bf16_units();
 
 /// Units that this machine has but does not use, because their sums are not those of
-/// `linear_bf16`.
+/// `multiply`.
 const std::vector<Bf16Unit>& deviating_bf16_units();
 
 /// The unit of products: the best one, unless `use_bf16_unit` said otherwise.

@@ -287,8 +287,8 @@ std::int64_t block_floats(const ColumnJob& job) {
 /// Jobs with noise; a task is one head, whose rows are processed in order.
 void add_noisy_sums(ThreadPool& pool, float scale, std::span<const ColumnJob* const> jobs,
                     AttentionWorkspace& workspace) {
-  std::vector<const KvHeadCache*> sets;
-  for (const ColumnJob* job : jobs) sets.push_back(job->keys);
+  std::vector<SetToPack> sets;
+  for (const ColumnJob* job : jobs) sets.push_back({job->keys});
   for_each_packed_wave(
       pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
         std::int64_t scratch = 0;

@@ -88,7 +88,7 @@ class CpuBackend : public Backend {
   void linear(MatrixView<const float> x, const WeightMatrix& w, const float* bias,
               MatrixView<float> y) override {
     if (const auto* bf16 = dynamic_cast<const Bf16Matrix*>(&w)) {
-      cpu::linear_bf16(pool_, x, bf16->packed(), bias, y, rounded_);
+      cpu::linear_bf16(pool_, x, bf16->packed().view(), bias, y, rounded_);
     } else {
       cpu::linear(pool_, x, static_cast<const F32Matrix&>(w).packed(), bias, y);
     }
@@ -117,6 +117,13 @@ class CpuBackend : public Backend {
     by_rows(x.rows, x.columns, [&](std::int64_t first, std::int64_t count) {
       cpu::apply_rope(x.rows_at(first, count), cos.rows_at(first, count),
                       sin.rows_at(first, count));
+    });
+  }
+
+  void round_to_bf16(MatrixView<float> x) override {
+    by_rows(x.rows, x.columns, [&](std::int64_t first, std::int64_t count) {
+      for (std::int64_t r = first; r < first + count; ++r)
+        cpu::round_to_bf16(x.row(r), x.columns, x.row(r));
     });
   }
 
@@ -265,11 +272,11 @@ class CpuBackend : public Backend {
 
 std::size_t cpu_scratch_bytes(const ModelConfig& config, const PassSize& pass, int threads) {
   std::size_t out = cpu::attention_scratch_bytes(config, pass, threads);
-  if (pass.math == Math::kBF16) {
+  if (pass.math != Math::kF32) {
     const std::int64_t rows = std::max(std::min(pass.rows, kLinearBlockRows), pass.sequences),
                        widest =
                            std::max({config.hidden, config.heads * config.head_dim, config.ffn});
-    out += cpu::rounded_floats(rows, widest) * sizeof(float);
+    out += cpu::RoundedRows::floats(rows, widest, cpu::bf16_unit()) * sizeof(float);
   }
   return out;
 }

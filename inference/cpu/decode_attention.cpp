@@ -153,9 +153,82 @@ HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRow
   }
 }
 
+/// Computes the products of a tile's rows in float32, for all heads of a set.
+template <typename T>
+class F32Rows {
+ public:
+  F32Rows(MatrixView<const float> q, BumpAllocator& bump)
+      : q_(q),
+        transposed_(bump.floats(kTile * q.columns)),
+        widened_(bump.floats(kTile * padded(static_cast<int>(q.columns)))) {}
+
+  /// s = q k^T.  s: [heads, 64].
+  void scores(const TileRows<T>& tile, Prefetcher<T>& ahead, float* s) const {
+    const auto* kt = transpose_rows(tile.keys, static_cast<std::size_t>(q_.columns), transposed_);
+    product(q_, StridedRows<Transposed<T>>{kt, kTile}, {s, q_.rows, padded(tile.count), kTile},
+            false, ahead);
+  }
+
+  /// acc += weights v.  weights: [heads, 64]; acc: [heads, padded(head_dim)].
+  void add_values(const TileRows<T>& tile, Prefetcher<T>& ahead, const float* s,
+                  const MatrixView<float>& acc) const {
+    const MatrixView<const float> weights(s, q_.rows, tile.count, kTile);
+    const bool as_they_are = kWidensInProducts || std::is_same_v<T, float>;
+    if (!as_they_are || q_.columns != acc.columns) {
+      widen_values(tile.values, tile.count, static_cast<int>(q_.columns), widened_);
+      const StridedRows<float> values{widened_, static_cast<std::size_t>(acc.columns)};
+      product(weights, values, acc, true, ahead);
+    } else {
+      product(weights, GatheredRows<T>{tile.values}, acc, true, ahead);
+    }
+  }
+
+ private:
+  template <typename Rows>
+  static void product(const MatrixView<const float>& a, Rows rows, const MatrixView<float>& c,
+                      bool add, Prefetcher<T>& ahead) {
+    group_product(a, PrefetchingRows<Rows, Prefetcher<T>>{rows, &ahead}, c, add);
+  }
+
+  MatrixView<const float> q_;
+  float *transposed_, *widened_;
+};
+
+/// The same by products of bf16.
+class Bf16Rows {
+ public:
+  using T = hwy::bfloat16_t;
+
+  Bf16Rows(MatrixView<const float> q, BumpAllocator& bump)
+      : head_dim_(static_cast<int>(q.columns)),
+        strip_(bf16_strip(q, nullptr, bump)),
+        keys_(bump.floats(tile_key_floats(head_dim_, Factors::kBF16))),
+        values_(bump.floats(tile_value_floats(head_dim_, Factors::kBF16))) {}
+
+  void scores(const TileRows<T>& tile, Prefetcher<T>& ahead, float* s) const {
+    for (int i = 0; i < head_dim_; ++i) ahead.step();
+    const PairedView keys = pair_keys(tile.keys, head_dim_, keys_);
+    multiply({strip_.q, keys, 0, keys.panels(), {s, strip_.count, kTile, kTile}});
+  }
+
+  void add_values(const TileRows<T>& tile, Prefetcher<T>& ahead, const float* s,
+                  const MatrixView<float>& acc) const {
+    for (int i = 0; i < head_dim_; ++i) ahead.step();
+    const PairedView values = pair_values(tile.values, head_dim_, values_);
+    strip_.weights.set({s, strip_.count, kTile});
+    multiply({strip_.weights, values, 0, values.panels(), acc, true});
+  }
+
+ private:
+  int head_dim_;
+  Bf16Strip strip_;
+  float *keys_, *values_;
+};
+
 /// Attention of a single row to one segment, for all heads of the set, into `out`.  `later` and
 /// `later_segment`: the likely next work of this thread, to be prefetched; `later` may be null.
-template <typename T>
+/// Products: F32Rows<T> or Bf16Rows.
+template <typename T, typename Products>
 void segment_typed(const AttentionJob& job, float scale, int segment, const AttentionJob* later,
                    int later_segment, float* scratch, const SoftmaxState& out) {
   const KvHeadCache& keys = *job.keys;
@@ -163,9 +236,8 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
   const MatrixView<const float> q(job.q.data, heads, head_dim);
   BumpAllocator bump(scratch);
   float* s = bump.floats(heads * kTile);
-  float* transposed = bump.floats(kTile * head_dim);
-  float* widened = bump.floats(kTile * padded(head_dim));
   float* maximum = bump.floats(heads);
+  const Products products(q, bump);
   const int count = slots_of(job), end = std::min((segment + 1) * kSegmentSlots, count);
   int at = segment * kSegmentSlots;
   if (job.sliding_window > 0 && job.slots == nullptr) {  // skip tiles before the window
@@ -186,30 +258,22 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
       next.find(*later, later_segment * kSegmentSlots, true);
     }
     Prefetcher<T> prefetcher(next, head_dim);
-    const auto product = [&](MatrixView<const float> a, auto b, MatrixView<float> c, bool add) {
-      group_product(a, PrefetchingRows<decltype(b), Prefetcher<T>>{b, &prefetcher}, c, add);
-    };
-    const int columns = padded(tile.count);
-    const auto* kt = transpose_rows(tile.keys, head_dim, transposed);
-    product(q, StridedRows<Transposed<T>>{kt, kTile}, {s, heads, columns, kTile}, false);
+    products.scores(tile, prefetcher, s);
     tile_weights(job, scale, tile, s, maximum, out);
-    const MatrixView<const float> weights(s, heads, tile.count, kTile);
-    const bool as_they_are = kWidensInProducts || std::is_same_v<T, float>;
-    if (!as_they_are || head_dim != out.acc.columns) {
-      widen_values(tile.values, tile.count, head_dim, widened);
-      const StridedRows<float> values{widened, static_cast<std::size_t>(out.acc.columns)};
-      product(weights, values, out.acc, true);
-    } else {
-      product(weights, GatheredRows<T>{tile.values}, out.acc, true);
-    }
+    products.add_values(tile, prefetcher, s, out.acc);
   }
 }
 
 void attend_segment(const AttentionJob& job, float scale, int segment, const AttentionJob* later,
                     int later_segment, float* scratch, const SoftmaxState& out) {
   const auto run = [&](auto element) {
-    segment_typed<decltype(element)>(job, scale, segment, later, later_segment, scratch, out);
+    using T = decltype(element);
+    segment_typed<T, F32Rows<T>>(job, scale, segment, later, later_segment, scratch, out);
   };
+  if (factors_of(job) == Factors::kBF16) {
+    return segment_typed<hwy::bfloat16_t, Bf16Rows>(job, scale, segment, later, later_segment,
+                                                    scratch, out);
+  }
   switch (job.keys->layout().dtype) {
     case DType::kF32:
       return run(float());
@@ -263,7 +327,7 @@ void attend_single_rows(ThreadPool& pool, float scale, std::span<const Attention
       state_at.push_back(floats);
       floats += SoftmaxState::floats(heads, padded(head_dim));
     }
-    scratch = std::max(scratch, task_floats(head_dim, heads));
+    scratch = std::max(scratch, task_floats(head_dim, heads, factors_of(job)));
   }
   first_task.push_back(tasks.size());
   float* memory = workspace.partial.get(floats);

@@ -208,6 +208,7 @@ void LayerAttention::attend_block(const LayerView& block, std::span<const KvHead
       job.out = out;
       job.lse = lse;
       job.pass = {block.first_position, block.rows};
+      job.math = core_.attention_math;
       return job;
     };
     const MatrixView<float> out = own(stage.attended.view, row, core_.shape.head_dim),

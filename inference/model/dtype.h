@@ -10,9 +10,10 @@ namespace turnbench {
 /// Element types of weights and of the KV cache.
 enum class DType : std::uint8_t { kF32, kF16, kBF16 };
 
-/// Arithmetic of a model's linear layers.  Sums are float32; with kBF16, the factors are rounded to
-/// bf16.  Everything else is always computed in float32.
-enum class Math : std::uint8_t { kF32, kBF16 };
+/// Arithmetic of a model.  kBF16Linear: the factors of products in linear layers are rounded to
+/// bf16.  kBF16: also those of attention, if the KV cache is bf16.  Sums and everything else are
+/// always float32.
+enum class Math : std::uint8_t { kF32, kBF16Linear, kBF16 };
 
 constexpr std::size_t size_of(DType t) {
   return t == DType::kF32 ? 4 : 2;
@@ -23,7 +24,7 @@ constexpr std::string_view name_of(DType t) {
 }
 
 constexpr std::string_view name_of(Math m) {
-  return m == Math::kF32 ? "f32" : "bf16";
+  return m == Math::kF32 ? "f32" : m == Math::kBF16Linear ? "bf16-linear" : "bf16";
 }
 
 inline float bf16_to_float(std::uint16_t x) {

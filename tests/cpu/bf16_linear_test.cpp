@@ -35,7 +35,7 @@ float flushed(float x) {
   return std::fabs(x) < FLT_MIN ? std::copysign(0.0f, x) : x;
 }
 
-/// The sum as `linear_bf16` defines it.
+/// The sum as `cpu::multiply` defines it.
 float chain(const float* x, const float* w, std::size_t in) {
   float sum = 0;
   for (std::size_t first = 0; first < in; first += 32) {
@@ -82,10 +82,11 @@ struct Problem {
       Scratch scratch;
       constexpr float kUntouched = -77;
       std::vector<float> y(shape.rows * ldy(), kUntouched);
-      cpu::linear_bf16(pool, MatrixView(x.data(), shape.rows, shape.in, ldx()), matrix,
+      cpu::linear_bf16(pool, MatrixView(x.data(), shape.rows, shape.in, ldx()), matrix.view(),
                        bias.empty() ? nullptr : bias.data(),
                        MatrixView(y.data(), shape.rows, shape.out, ldy()), scratch);
-      EXPECT_LE(scratch.bytes(), cpu::rounded_floats(shape.rows, shape.in) * sizeof(float));
+      EXPECT_LE(scratch.bytes(),
+                cpu::RoundedRows::floats(shape.rows, shape.in, cpu::bf16_unit()) * sizeof(float));
       for (std::size_t i = 0; i < y.size(); ++i) {
         const std::size_t r = i / ldy(), o = i % ldy();
         if (o >= shape.out) {
@@ -182,8 +183,8 @@ TEST_F(Bf16Linear, RoundsToNearestEven) {
     const float one = 1;
     cpu::pack_rows(matrix, 0, &one, DType::kF32, 1);
     float y = 0;
-    cpu::linear_bf16(pool, MatrixView(x.data() + i, 1, 1), matrix, nullptr, MatrixView(&y, 1, 1),
-                     scratch);
+    cpu::linear_bf16(pool, MatrixView(x.data() + i, 1, 1), matrix.view(), nullptr,
+                     MatrixView(&y, 1, 1), scratch);
     EXPECT_EQ(y, want[i]) << x[i];
   }
 }

@@ -1,4 +1,4 @@
-"""Compares logits on SmolLM2-135M-Instruct: turnbench with both values of `math`, transformers in float32 and bfloat16.
+"""Compares logits on SmolLM2-135M-Instruct: turnbench with each `math`, transformers in float32 and bfloat16.
 
     make smollm2
     pip install torch==2.9.1 transformers==5.2.0
@@ -49,11 +49,11 @@ def of_transformers(dtype, ids):
         return [log_probabilities(model(torch.tensor([i])).logits[0].float().numpy()) for i in ids]
 
 
-def of_turnbench(program, math, ids):
+def of_turnbench(program, math, cache, ids):
     out = []
     for i in ids:
         run = subprocess.run([program, "logits", "--model", MODEL, "--dtype", "bf16", "--math", math,
-                              "--ids", ",".join(map(str, i))], check=True, capture_output=True)
+                              "--kv-dtype", cache, "--ids", ",".join(map(str, i))], check=True, capture_output=True)
         out.append(log_probabilities(json.loads(run.stdout)["logits"]))
     return out
 
@@ -73,13 +73,15 @@ def main():
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     ids = list(texts(tokenizer, args.tokens))
     print(f"{len(ids)} texts of {args.tokens} tokens\n")
-    print("| program, arithmetic | mean KL | largest KL | same best token | perplexity |")
-    print("| --- | ---: | ---: | ---: | ---: |")
+    print("| program, arithmetic | keys and values | mean KL | largest KL | same best token | perplexity |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |")
     reference = of_transformers(torch.float32, ids)
-    row("transformers, float32", reference, reference, ids)
-    row("transformers, bfloat16", of_transformers(torch.bfloat16, ids), reference, ids)
-    for math in ("f32", "bf16"):
-        row(f"turnbench, `{math}`", of_turnbench(args.turnbench, math, ids), reference, ids)
+    row("transformers, float32 | float32", reference, reference, ids)
+    row("transformers, bfloat16 | bfloat16", of_transformers(torch.bfloat16, ids), reference, ids)
+    for math, cache in (("f32", "f32"), ("f32", "bf16"), ("bf16-linear", "f32"), ("bf16-linear", "bf16"),
+                        ("bf16", "bf16")):
+        name = f"turnbench, `{math}` | `{cache}`"
+        row(name, of_turnbench(args.turnbench, math, cache, ids), reference, ids)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,20 @@ std::vector<std::int32_t> iota(int n, int step = 1) {
   return out;
 }
 
+/// Types of keys and values, and of the factors of products.
+struct Types {
+  DType dtype = DType::kF32;
+  Math math = Math::kF32;
+};
+constexpr Types kAllTypes[] = {
+    {DType::kF32}, {DType::kF16}, {DType::kBF16}, {DType::kBF16, Math::kBF16}};
+
 struct Case {
   int rows, keys, heads, head_dim, window;
-  DType dtype;
+  Types types;
+
+  /// Of outputs: softmax weights are rounded to bf16, with an error of up to 1/256.
+  double tolerance() const { return types.math == Math::kF32 ? 1e-5 : 2e-2; }
 };
 
 /// Runs one job over `keys` cached tokens; the last `rows` tokens are the queries.
@@ -36,7 +47,8 @@ struct Problem {
         keys(random_floats(static_cast<std::size_t>(c.keys * c.head_dim), seed)),
         values(random_floats(static_cast<std::size_t>(c.keys * c.head_dim), seed + 1)),
         q(random_floats(static_cast<std::size_t>(c.rows * c.heads * c.head_dim), seed + 2)),
-        set(make_set(keys, values, c.head_dim, iota(c.keys), c.dtype)) {
+        set(make_set(keys, values, c.head_dim, iota(c.keys), c.types.dtype)) {
+    if (c.types.math == Math::kBF16) q = test::rounded_to(DType::kBF16, q);
     for (int r = 0; r < c.rows; ++r) positions.push_back(c.keys - c.rows + r);
     // The cached values after rounding to the cache's dtype.
     for (int j = 0; j < c.keys; ++j) {
@@ -56,6 +68,7 @@ struct Problem {
     j.lse = {lse.data(), c.rows, c.heads};
     j.sliding_window = c.window;
     j.pass = {positions[0], c.rows};
+    j.math = c.types.math;
     return j;
   }
 
@@ -65,15 +78,14 @@ struct Problem {
     cpu::attend(pool, 1.0f / std::sqrt(static_cast<float>(c.head_dim)), {&j, 1}, workspace);
   }
 
-  void expect_equal(const std::function<bool(int row, int head, int key)>& visible,
-                    double tolerance) {
+  void expect_equal(const std::function<bool(int row, int head, int key)>& visible) {
     for (int r = 0; r < c.rows; ++r) {
       for (int h = 0; h < c.heads; ++h) {
         const std::size_t at = static_cast<std::size_t>((r * c.heads + h) * c.head_dim);
         const auto want = eager_attention(q.data() + at, keys, values, c.head_dim,
                                           [&](int j) { return visible(positions[r], h, j); });
         for (int d = 0; d < c.head_dim; ++d) {
-          ASSERT_NEAR(out[at + static_cast<std::size_t>(d)], want.out[d], tolerance)
+          ASSERT_NEAR(out[at + static_cast<std::size_t>(d)], want.out[d], c.tolerance())
               << "row " << r << " head " << h;
         }
         ASSERT_NEAR(lse[r * c.heads + h], want.lse, 1e-4);
@@ -95,9 +107,9 @@ TEST(Attention, DenseEqualsEager) {
         if (n > 1000 && head_dim > 32) continue;
         for (int rows : {1, 3, n}) {
           if (rows > n || (rows == n && n > 130 && heads * head_dim > 32)) continue;
-          Problem p({rows, n, heads, head_dim, 0, DType::kF32}, seed += 3);
+          Problem p({rows, n, heads, head_dim, 0, {}}, seed += 3);
           p.run(p.job(), 2);
-          p.expect_equal([](int i, int, int j) { return j <= i; }, 1e-5);
+          p.expect_equal([](int i, int, int j) { return j <= i; });
         }
       }
     }
@@ -106,13 +118,13 @@ TEST(Attention, DenseEqualsEager) {
 
 TEST(Attention, SixteenBitCachesAndSlidingWindows) {
   std::uint64_t seed = 100;
-  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const Types types : kAllTypes) {
     for (int window : {0, 1, 70, 5000}) {
       for (int rows : {1, 5, 200}) {
-        Problem p({rows, 1300, 3, 64, window, dtype}, seed += 3);
+        Problem p({rows, 1300, 3, 64, window, types}, seed += 3);
         p.run(p.job(), 2);
-        p.expect_equal([&](int i, int, int j) { return j <= i && (window == 0 || j > i - window); },
-                       1e-5);
+        p.expect_equal(
+            [&](int i, int, int j) { return j <= i && (window == 0 || j > i - window); });
       }
     }
   }
@@ -121,34 +133,36 @@ TEST(Attention, SixteenBitCachesAndSlidingWindows) {
 TEST(Attention, DenseEqualsTheReferenceAtEverySimdLevel) {
   test::with_each_simd_level([](std::int64_t target) {
     SCOPED_TRACE(hwy::TargetName(target));
-    for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-      Problem p({33, 150, 2, 48, 0, dtype}, 7);
+    for (const Types types : kAllTypes) {
+      Problem p({33, 150, 2, 48, 0, types}, 7);
       p.run(p.job(), 1);
-      p.expect_equal([](int i, int, int j) { return j <= i; }, 1e-5);
+      p.expect_equal([](int i, int, int j) { return j <= i; });
     }
   });
 }
 
 // A row's bits do not depend on the rows that are computed with it, or on threads.
 TEST(Attention, RowsAreIndependentToTheBit) {
-  Problem whole({300, 1500, 3, 32, 0, DType::kF32}, 11);
-  whole.run(whole.job(), 3);
-  for (int first : {0, 1, 63, 64, 150, 299}) {
-    for (int rows : {1, 2, 64, 77}) {
-      if (first + rows > 300) continue;
-      AttentionJob j = whole.job();
-      Problem part({300, 1500, 3, 32, 0, DType::kF32}, 11);
-      j = part.job();
-      j.q = j.q.rows_at(first, rows);
-      j.out = j.out.rows_at(first, rows);
-      j.lse = {};
-      j.positions += first;
-      part.run(j, 1);
-      whole.run(whole.job(), 2);
-      const std::int64_t at = first * j.out.stride;
-      EXPECT_EQ(0, std::memcmp(part.out.data() + at, whole.out.data() + at,
-                               rows * j.out.stride * sizeof(float)))
-          << first << " " << rows;
+  for (const Types types : {Types{}, Types{DType::kBF16, Math::kBF16}}) {
+    const Case c{300, 1500, 3, 32, 0, types};
+    Problem whole(c, 11);
+    whole.run(whole.job(), 3);
+    for (int first : {0, 1, 63, 64, 150, 299}) {
+      for (int rows : {1, 2, 64, 77}) {
+        if (first + rows > 300) continue;
+        Problem part(c, 11);
+        AttentionJob j = part.job();
+        j.q = j.q.rows_at(first, rows);
+        j.out = j.out.rows_at(first, rows);
+        j.lse = {};
+        j.positions += first;
+        part.run(j, 1);
+        whole.run(whole.job(), 2);
+        const std::int64_t at = first * j.out.stride;
+        EXPECT_EQ(0, std::memcmp(part.out.data() + at, whole.out.data() + at,
+                                 rows * j.out.stride * sizeof(float)))
+            << first << " " << rows;
+      }
     }
   }
 }
@@ -157,13 +171,13 @@ TEST(Attention, RowsAreIndependentToTheBit) {
 TEST(Attention, SingleRowsEqualRowsOfAChunkAtEverySimdLevel) {
   test::with_each_simd_level([](std::int64_t target) {
     SCOPED_TRACE(hwy::TargetName(target));
-    for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const Types types : kAllTypes) {
       for (int head_dim : {20, 64}) {
         for (int heads : {1, 3, 4, 7, 9}) {
           const int window = heads % 3 == 0 ? 100 : 0;
-          Problem chunk({3, 1100, heads, head_dim, window, dtype}, 51);
+          Problem chunk({3, 1100, heads, head_dim, window, types}, 51);
           chunk.run(chunk.job(), 1);
-          Problem single({3, 1100, heads, head_dim, window, dtype}, 51);
+          Problem single({3, 1100, heads, head_dim, window, types}, 51);
           const AttentionJob all = single.job();
           AttentionJob j = all;
           for (int r = 0; r < 3; ++r) {
@@ -173,8 +187,10 @@ TEST(Attention, SingleRowsEqualRowsOfAChunkAtEverySimdLevel) {
             j.positions = all.positions + r;
             single.run(j, 2);
           }
-          EXPECT_EQ(chunk.out, single.out) << name_of(dtype) << " " << heads << " x " << head_dim;
-          EXPECT_EQ(chunk.lse, single.lse) << name_of(dtype) << " " << heads << " x " << head_dim;
+          EXPECT_EQ(chunk.out, single.out)
+              << name_of(types.dtype) << " " << heads << " x " << head_dim;
+          EXPECT_EQ(chunk.lse, single.lse)
+              << name_of(types.dtype) << " " << heads << " x " << head_dim;
         }
       }
     }
@@ -182,17 +198,19 @@ TEST(Attention, SingleRowsEqualRowsOfAChunkAtEverySimdLevel) {
 }
 
 TEST(Attention, SelectedSlots) {
-  Problem p({1, 1700, 4, 64, 0, DType::kBF16}, 21);
-  std::vector<std::int32_t> slots;
-  std::mt19937 random(3);
-  for (int j = 0; j < 1700; ++j) {
-    if (random() % 3 == 0 || j == 1699) slots.push_back(j);
+  for (const Math math : {Math::kF32, Math::kBF16}) {
+    Problem p({1, 1700, 4, 64, 0, {DType::kBF16, math}}, 21);
+    std::vector<std::int32_t> slots;
+    std::mt19937 random(3);
+    for (int j = 0; j < 1700; ++j) {
+      if (random() % 3 == 0 || j == 1699) slots.push_back(j);
+    }
+    AttentionJob j = p.job();
+    j.slots = &slots;
+    p.run(j, 2);
+    p.expect_equal(
+        [&](int, int, int key) { return std::binary_search(slots.begin(), slots.end(), key); });
   }
-  AttentionJob j = p.job();
-  j.slots = &slots;
-  p.run(j, 2);
-  p.expect_equal(
-      [&](int, int, int key) { return std::binary_search(slots.begin(), slots.end(), key); }, 1e-5);
 }
 
 /// A third of 1,700 slots, each of which some heads read.
@@ -220,26 +238,24 @@ struct SharedSlots {
 };
 
 TEST(Attention, SlotsOfSomeHeads) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const Types types : kAllTypes) {
     for (const int heads : {2, 4, 7, 32}) {
-      Problem p({1, 1700, heads, 64, 0, dtype}, 23);
+      Problem p({1, 1700, heads, 64, 0, types}, 23);
       const SharedSlots shared(heads);
       AttentionJob j = p.job();
       j.slots = &shared.slots;
       j.slot_heads = &shared.heads;
       p.run(j, 2);
-      p.expect_equal(
-          [&](int, int head, int key) {
-            const auto& list = shared.of_head[head];
-            return std::binary_search(list.begin(), list.end(), key);
-          },
-          1e-5);
+      p.expect_equal([&](int, int head, int key) {
+        const auto& list = shared.of_head[head];
+        return std::binary_search(list.begin(), list.end(), key);
+      });
     }
   }
 }
 
 TEST(Attention, AllSlotsSelectedIsDenseToTheBit) {
-  Problem p({1, 2200, 2, 64, 0, DType::kF32}, 31);
+  Problem p({1, 2200, 2, 64, 0, {}}, 31);
   p.run(p.job(), 2);
   const std::vector<float> dense = p.out;
   const std::vector<std::int32_t> slots = iota(2200);
@@ -250,7 +266,7 @@ TEST(Attention, AllSlotsSelectedIsDenseToTheBit) {
 }
 
 TEST(Attention, ConstantValuesComeOutUnchanged) {
-  Problem p({5, 200, 2, 16, 0, DType::kF32}, 41);
+  Problem p({5, 200, 2, 16, 0, {}}, 41);
   p.values.assign(p.values.size(), 0.75f);
   p.set = make_set(p.keys, p.values, 16, iota(200));
   p.run(p.job(), 1);
@@ -285,7 +301,7 @@ HeadPattern key_blocks(int n, int rows, int size, int rows_per_list) {
 }
 
 /// Every kind of pattern as one head of a job, compared with the mask by pattern_contains.
-void expect_patterns_equal_their_mask(std::span<const int> sizes, DType dtype) {
+void expect_patterns_equal_their_mask(std::span<const int> sizes, Types types) {
   std::uint64_t seed = 51;
   for (int n : sizes) {
     for (int rows : {n, std::max(1, n - 37)}) {
@@ -306,29 +322,28 @@ void expect_patterns_equal_their_mask(std::span<const int> sizes, DType dtype) {
           key_blocks(n, rows, 64, 512),
           lines(columns, offsets, HeadPattern::Granularity::kLine),
           lines(columns, offsets, HeadPattern::Granularity::kBlock64)};
-      Problem p({rows, n, static_cast<int>(patterns.size()), 32, 0, dtype}, seed += 3);
+      Problem p({rows, n, static_cast<int>(patterns.size()), 32, 0, types}, seed += 3);
       AttentionJob j = p.job();
       j.patterns = patterns.data();
       p.run(j, 2);
       p.expect_equal(
-          [&](int i, int h, int key) { return pattern_contains(patterns[h], j.pass, i, key); },
-          1e-5);
+          [&](int i, int h, int key) { return pattern_contains(patterns[h], j.pass, i, key); });
     }
   }
 }
 
 TEST(Attention, PatternsEqualTheirMaskAtEverySimdLevel) {
-  expect_patterns_equal_their_mask(std::vector{1, 8, 64, 65, 300, 700}, DType::kF32);
+  expect_patterns_equal_their_mask(std::vector{1, 8, 64, 65, 300, 700}, {});
   test::with_each_simd_level([](std::int64_t target) {
     SCOPED_TRACE(hwy::TargetName(target));
-    for (DType dtype : {DType::kF32, DType::kBF16})
-      expect_patterns_equal_their_mask(std::vector{65, 300}, dtype);
+    for (const Types types : kAllTypes)
+      expect_patterns_equal_their_mask(std::vector{65, 300}, types);
   });
 }
 
 TEST(RowProbabilities, EqualEager) {
   for (int window : {0, 40}) {
-    Problem p({5, 333, 1, 64, window, DType::kF32}, 61);
+    Problem p({5, 333, 1, 64, window, {}}, 61);
     p.positions = {3, 70, 200, 331, 332};  // most rows can attend to no key of the last tiles
     std::vector<float> got(5 * 384);
     cpu::row_probabilities(0.125f, p.set, {p.q.data(), 5, 64}, p.positions.data(), window,

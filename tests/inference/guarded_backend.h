@@ -204,6 +204,10 @@ class GuardedBackend : public Backend {
     expect_own("apply_rope", {x.data, cos.data, sin.data});
     inner_->apply_rope(x, cos, sin);
   }
+  void round_to_bf16(MatrixView<float> x) override {
+    expect_own("round_to_bf16", {x.data});
+    inner_->round_to_bf16(x);
+  }
   void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) override {
     expect_own("silu_multiply", {gate_up.data, out.data});
     inner_->silu_multiply(gate_up, out);

@@ -16,7 +16,12 @@ namespace {
 
 using namespace test;
 
-class MemoryOfStages : public testing::TestWithParam<std::tuple<std::size_t, Math>> {};
+struct Arithmetic {
+  Math math;
+  DType cache;
+};
+
+class MemoryOfStages : public testing::TestWithParam<std::tuple<std::size_t, Arithmetic>> {};
 
 TEST_P(MemoryOfStages, IsPredictedForAPass) {
   const std::string geometry = TURNBENCH_SOURCE_DIR "/tests/bench/qwen2.5-0.5b-2-layers.json";
@@ -26,7 +31,8 @@ TEST_P(MemoryOfStages, IsPredictedForAPass) {
   const TemporaryDirectory directory;
   const Checkpoint checkpoint =
       Checkpoint::open("random:" + directory.write("config.json", config.dump()));
-  const auto [stage_count, math] = GetParam();
+  const auto [stage_count, arithmetic] = GetParam();
+  const Math math = arithmetic.math;
   const auto loaders = make_backends(static_cast<int>(stage_count), 2);
   if (math != Math::kF32 && !loaders[0]->rows_are_independent())
     GTEST_SKIP() << "this backend has its own arithmetic";
@@ -38,7 +44,7 @@ TEST_P(MemoryOfStages, IsPredictedForAPass) {
     for (int threads : {1, 2}) {
       if (is_emulated() && threads > 1) continue;
       const auto backends = make_backends(static_cast<int>(stage_count), threads);
-      Engine engine(model, pointers_to(backends), {});
+      Engine engine(model, pointers_to(backends), {.kv_dtype = arithmetic.cache});
       std::vector<Sequence> sequences;
       std::vector<std::vector<int>> tokens;
       std::vector<Pass> passes;
@@ -76,7 +82,9 @@ TEST_P(MemoryOfStages, IsPredictedForAPass) {
 
 INSTANTIATE_TEST_SUITE_P(Count, MemoryOfStages,
                          testing::Combine(testing::Values(1, 2),
-                                          testing::Values(Math::kF32, Math::kBF16)));
+                                          testing::Values(Arithmetic{Math::kF32, DType::kF32},
+                                                          Arithmetic{Math::kBF16, DType::kF32},
+                                                          Arithmetic{Math::kBF16, DType::kBF16})));
 
 }  // namespace
 }  // namespace turnbench

@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--tokens", type=int, nargs="+", default=[8192])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dtype", choices=DTYPES, default="f32")
-    parser.add_argument("--math", choices=["f32", "bf16"], default="f32", help="of turnbench's products")
+    parser.add_argument("--math", choices=["f32", "bf16-linear", "bf16"], default="f32", help="of turnbench's products")
     parser.add_argument("--model", type=pathlib.Path, help="a Hugging Face directory")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("peers-work"))
     args = parser.parse_args()
