@@ -49,7 +49,6 @@ struct Run {
 
 /// Dense if `method` is null.
 Run prefill(Engine& engine, const Method* method, const std::vector<int>& tokens, int batch) {
-  const ModelConfig& c = engine.model().config();
   const DialogueView dialogue = synthetic_dialogue();
   std::vector<Sequence> sequences;
   std::vector<Pass> passes;
@@ -58,6 +57,7 @@ Run prefill(Engine& engine, const Method* method, const std::vector<int>& tokens
   for (Sequence& s : sequences) {
     passes.push_back({.sequence = &s, .tokens = tokens, .dialogue = &dialogue, .prompt_end = true});
   }
+  const Operations before = engine.operations();
   const auto start = Clock::now();
   engine.prefill(passes);
   Run out{seconds_since(start)};
@@ -66,11 +66,10 @@ Run prefill(Engine& engine, const Method* method, const std::vector<int>& tokens
     pairs += s.counters.prefill_pairs;
     dense_pairs += s.counters.prefill_pairs_dense;
   }
-  const double last_row = 2.0 * c.hidden * c.vocab;  // the head computes only this row
   const auto flops_by = [&](bool bf16) -> double& { return bf16 ? out.bf16_flops : out.flops; };
-  flops_by(engine.attention_math() == Math::kBF16) += 4.0 * c.head_dim * pairs;
-  flops_by(engine.model().math() != Math::kF32) +=
-      batch * (static_cast<double>(tokens.size()) * c.linear_flops_per_token() + last_row);
+  const Operations& after = engine.operations();
+  flops_by(engine.model().math() != Math::kF32) += after.linear - before.linear;
+  flops_by(engine.attention_math() == Math::kBF16) += after.attention - before.attention;
   out.pairs = pairs / dense_pairs;
   return out;
 }

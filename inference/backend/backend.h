@@ -69,6 +69,8 @@ struct AttentionJob : CausalRows {
   /// the softmax weights, which are rounded.
   Math math = Math::kF32;
   PatternPass pass;
+  /// Nothing reads the results of the first rows: a backend may leave them out.
+  int unread_rows = 0;
 };
 
 /// Rows whose attention statistics are computed.

@@ -214,7 +214,7 @@ void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jo
           scratch = std::max(scratch, task_floats(job.keys->layout().head_dim, heads * kStripRows,
                                                   factors_of(job)));
           // Later blocks read more keys: the largest tasks first.
-          for (int b = (job.rows() - 1) / kStripRows; b >= 0; --b) {
+          for (int b = (job.rows() - 1) / kStripRows; b >= job.unread_rows / kStripRows; --b) {
             for (int h = 0; h < parts; ++h) blocks.push_back({i, h, b});
           }
         }

@@ -169,8 +169,10 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
     const std::size_t lists = selection.all() ? 1 : selection.slots.size();
     for (std::size_t j = 0; j < lists; ++j) {
       const double tokens = selection.all() ? end : static_cast<double>(selection.slots[j].size());
-      s.counters.prefill_pairs +=
+      const double pairs =
           causal_pairs(block.rows, tokens) * core_.shape.heads / static_cast<double>(lists);
+      s.counters.prefill_pairs += pairs;
+      core_.operations.attention += core_.flops_of_pairs(pairs);
     }
     block.sets = readable.sets;
     timed(Phase::kIndex, [&] {

@@ -14,6 +14,13 @@ constexpr std::int64_t kMaxReplayedRows = 64;
 
 }  // namespace
 
+void Decoder::linear(Stage& stage, MatrixView<const float> x, const WeightMatrix& w,
+                     const float* bias, MatrixView<float> y) {
+  stage.backend.linear(x, w, bias, y);
+  core_.operations.linear += 2.0 * static_cast<double>(x.rows) * static_cast<double>(w.in()) *
+                             static_cast<double>(w.out());
+}
+
 void Decoder::run_replayable(Stage& stage, const ForwardBatch& batch, int part,
                              const std::function<void()>& work) const {
   if (!batch.decodes || batch.rows > kMaxReplayedRows || core_.profile != nullptr) return work();
@@ -74,7 +81,7 @@ void Decoder::qkv_rope(int layer, const ForwardBatch& batch) {
     const MatrixView<float> qkv(stage.wide.data(), n, q_width + 2 * kv_width);
     const MatrixView<float> k = qkv.columns_at(q_width, kv_width);
     backend.rms_norm(rows(stage.hidden), w.attention_norm.data(), c.norm_eps, normed);
-    backend.linear(normed, *w.qkv, w.qkv_bias.data(), qkv);
+    linear(stage, normed, *w.qkv, w.qkv_bias.data(), qkv);
     if (c.qk_norm) {
       backend.rms_norm_heads(qkv.columns_at(0, q_width + kv_width), c.head_dim, c.heads,
                              w.q_norm.data(), w.k_norm.data(), c.norm_eps);
@@ -95,20 +102,24 @@ void Decoder::output_and_ffn(int layer, const ForwardBatch& batch) {
   Backend& backend = stage.backend;
   const LayerWeights& w = core_.model.layer(layer);
   const std::int64_t ffn = batch.ffn;
-  for (std::int64_t r = 0; r < batch.rows; r += batch.block) {
-    const std::int64_t n = std::min(batch.block, batch.rows - r);
+  const auto compute = [&](std::int64_t r, std::int64_t n) {
     const MatrixView<float> x = stage.hidden.view.rows_at(r, n);
     const MatrixView<float> normed = stage.normed.view.rows_at(0, n);
     const MatrixView<float> gate_up(stage.wide.data(), n, 2 * ffn);
     const MatrixView<float> product(stage.wide.data() + batch.block * 2 * ffn, n, ffn);
-    backend.linear(stage.attended.view.rows_at(r, n), *w.attention_out, w.attention_out_bias.data(),
-                   normed);
+    linear(stage, stage.attended.view.rows_at(r, n), *w.attention_out, w.attention_out_bias.data(),
+           normed);
     backend.add(x.data, normed.data, n * batch.hidden);
     backend.rms_norm(x, w.ffn_norm.data(), core_.model.config().norm_eps, normed);
-    backend.linear(normed, *w.gate_up, w.gate_up_bias.data(), gate_up);
+    linear(stage, normed, *w.gate_up, w.gate_up_bias.data(), gate_up);
     backend.silu_multiply(gate_up, product);
-    backend.linear(product, *w.down, w.down_bias.data(), normed);
+    linear(stage, product, *w.down, w.down_bias.data(), normed);
     backend.add(x.data, normed.data, n * batch.hidden);
+  };
+  const std::vector<ForwardBatch::RowRange> all = {{0, batch.rows}};
+  for (const auto [first, count] : layer + 1 < core_.shape.layers ? all : batch.logit_rows) {
+    for (std::int64_t r = 0; r < count; r += batch.block)
+      compute(first + r, std::min(batch.block, count - r));
   }
 }
 
@@ -121,10 +132,8 @@ std::vector<std::vector<float>> Decoder::read_logits(std::span<const Pass> passe
   const std::int64_t vocab = c.vocab;
   std::vector<std::vector<float>> out(passes.size());
   std::vector<std::int64_t> wanted;
-  for (std::size_t i = 0; i < passes.size(); ++i) {
-    const std::int64_t n = std::ssize(passes[i].tokens);
-    for (std::int64_t r = passes[i].all_logits ? 0 : n - 1; r < n; ++r)
-      wanted.push_back(batch.first_row[i] + r);
+  for (const auto [first, count] : batch.logit_rows) {
+    for (std::int64_t r = first; r < first + count; ++r) wanted.push_back(r);
   }
   const MatrixView<float> hidden = stage.hidden.view, normed = stage.normed.view;
   std::size_t pass = 0;
@@ -136,7 +145,7 @@ std::vector<std::vector<float>> Decoder::read_logits(std::span<const Pass> passe
                              c.norm_eps, normed.rows_at(i, 1));
     }
     stage.logits.make_room(n, vocab);
-    stage.backend.linear(normed.rows_at(0, n), core_.model.lm_head(), nullptr, stage.logits.view);
+    linear(stage, normed.rows_at(0, n), core_.model.lm_head(), nullptr, stage.logits.view);
     std::vector<Copy> copies;
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t all = passes[pass].all_logits ? std::ssize(passes[pass].tokens) : 1;

@@ -22,7 +22,8 @@ class Decoder {
   void copy_to_next_stage(Stage& from, Stage& to, const ForwardBatch& batch) const;
   /// Computes queries, keys and values of all rows, with RoPE.
   void qkv_rope(int layer, const ForwardBatch& batch);
-  /// Output projection of attention and feed-forward network, both added to the hidden states.
+  /// Output projection of attention and feed-forward network, both added to the hidden states; in
+  /// the last layer, of the rows whose logits are returned.
   void output_and_ffn(int layer, const ForwardBatch& batch);
   /// Runs part `part` of a stage's work on the rows, through the stage's Replay in decode steps.
   /// The operations of `work` must depend only on the sizes in `batch` and the stage's memory.
@@ -33,6 +34,9 @@ class Decoder {
                                               const ForwardBatch& batch);
 
  private:
+  void linear(Stage& stage, MatrixView<const float> x, const WeightMatrix& w, const float* bias,
+              MatrixView<float> y);
+
   EngineCore& core_;
 };
 

@@ -74,6 +74,8 @@ class Engine {
   /// Measures the phases of forward passes from now on; null: no longer.  Decode steps are not
   /// replayed while they are measured.
   void measure_phases(Profile* profile) { core_.profile = profile; }
+  /// The operations of all passes so far.
+  const Operations& operations() const { return core_.operations; }
   /// Transfers over the links of all stages so far, with their times.
   LinkTraffic link_traffic() const;
   EngineMemory& memory() { return memory_; }

@@ -11,6 +11,13 @@
 
 namespace turnbench {
 
+/// Floating-point operations of products, 2 per multiply-add, without replayed
+/// decode steps.
+struct Operations {
+  double linear = 0;     ///< of linear layers and the output head
+  double attention = 0;  ///< of prompts: the causal pairs that the method computes
+};
+
 /// The state that the parts of an engine share.
 struct EngineCore {
   EngineCore(const Model& model, std::span<Backend* const> backends, const EngineOptions& options);
@@ -26,6 +33,8 @@ struct EngineCore {
   /// The RoPE table of at least positions [0, positions), in the stage's memory and valid until the
   /// next call.
   RopeTable rope_table(Stage& stage, std::int64_t positions);
+  /// Operations of attention for (query, key) pairs.
+  double flops_of_pairs(double pairs) const { return 4.0 * shape.head_dim * pairs; }
   /// Sets the fields of a view that selection policies need.  queries: of the view's pass, [rows,
   /// heads * head_dim].
   void add_tools(LayerView& view, MatrixView<const float> queries);
@@ -38,6 +47,7 @@ struct EngineCore {
   std::vector<Stage> stages;
   BackgroundTasks background;
   Profile* profile = nullptr;  ///< of forward passes; null: not measured
+  Operations operations;       ///< so far
   Scratch staging;             ///< host memory for rows copied from or to a backend's memory
 };
 

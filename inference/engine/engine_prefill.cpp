@@ -88,6 +88,8 @@ std::vector<float> Engine::forward_by_layers(const Pass& pass) {
     batch.rows = rows;
     batch.block = std::min(rows, whole.block);
     batch.layer_ends = first + rows == whole.rows;
+    batch.logit_rows.clear();
+    if (pass.all_logits || batch.layer_ends) batch.add_logit_rows(pass.all_logits ? rows : 1);
     part.prompt_end = pass.prompt_end && batch.layer_ends;
   }
   const Stages& stages = core_.model.stages();

@@ -102,7 +102,9 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
       {.sequence = &sequence, .tokens = tokens, .dialogue = &dialogue, .prompt_end = true});
 }
 
-std::vector<double> Engine::attend_synthetic(const Pass& pass, KvSource& source) {
+std::vector<double> Engine::attend_synthetic(const Pass& of, KvSource& source) {
+  Pass pass = of;
+  pass.all_logits = true;  // the last layer's rows are computed like those of other layers
   ForwardBatch batch = begin({&pass, 1});
   const auto began = Clock::now();
   begin_steps({&pass, 1}, batch);

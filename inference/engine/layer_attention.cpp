@@ -38,6 +38,23 @@ bool clamps_distance(const Pass& pass) {
   return pass.kind == Pass::Kind::kDecode && pass.sequence->policies.traits().max_distance > 0;
 }
 
+/// Whether the attention of all rows of a prompt is read, and not only that of rows with logits.
+bool reads_all_rows(const Pass& pass) {
+  const auto has_columns = [](const Sequence* s) {
+    return s->policies.eviction && !s->policies.eviction->columns().empty();
+  };
+  return pass.observer != nullptr || pass.all_logits || selects_for_prompt(pass) ||
+         has_columns(pass.sequence) ||
+         std::any_of(pass.forks.begin(), pass.forks.end(), has_columns);
+}
+
+/// The unread rows of a pass in the last layer.
+int unread_in_last_layer(const Pass& pass, std::span<const Pass> passes) {
+  const bool follows = std::any_of(passes.begin(), passes.end(),
+                                   [](const Pass& other) { return other.follows >= 0; });
+  return follows || reads_all_rows(pass) ? 0 : static_cast<int>(std::ssize(pass.tokens)) - 1;
+}
+
 /// The selections of more sequences begin only while the scratch of others is below this size.
 constexpr std::size_t kMostSelectionScratch = std::size_t{64} << 20;
 
@@ -236,6 +253,7 @@ std::vector<AttentionJob> LayerAttention::attention_jobs(int layer, std::span<co
       }
       if (!patterns.empty()) job.patterns = patterns.data() + head;
       job.pass = {batch.positions[row], job.rows()};
+      job.unread_rows = decisions.unread_rows[i];
       if (divided.near.empty()) continue;
       job.slots = &divided.near[j];
       AttentionJob far = job;
@@ -274,14 +292,15 @@ void LayerAttention::blend_attention(int layer, const ForwardBatch& batch,
 /// Updates the counters of computed pairs and of tokens read by a layer's attention.  Pairs with
 /// evicted tokens are not computed; if a pattern applies to a cache with evictions, the smaller
 /// count is used.
-void LayerAttention::count_attention(int layer, const Pass& pass, std::int32_t first_position,
-                                     const Selection& selection, std::span<const JoinedList> joined,
-                                     std::span<const HeadPattern> patterns) const {
+void LayerAttention::count_attention(std::size_t index, const Pass& pass,
+                                     std::int32_t first_position,
+                                     const LayerDecisions& decisions) const {
   Sequence& s = *pass.sequence;
   if (pass.kind == Pass::Kind::kDecode) {
-    count_reads(s, layer, selection, joined);
+    count_reads(s, decisions.layer, decisions.selections[index], decisions.joined[index]);
     return;
   }
+  const std::vector<HeadPattern>& patterns = decisions.patterns[index];
   const PatternPass range{first_position, static_cast<int>(pass.tokens.size())};
   // With selection, slots equal positions, and there may be tokens after those of the pass.
   const bool selects = selects_for_prompt(pass);
@@ -289,13 +308,15 @@ void LayerAttention::count_attention(int layer, const Pass& pass, std::int32_t f
       selects ? first_position + range.rows : static_cast<double>(s.tokens.size());
   s.counters.prefill_pairs_dense += core_.shape.heads * causal_pairs(range.rows, tokens);
   if (selects) return;
-  const auto& sets = s.sets(layer);
+  const auto& sets = s.sets(decisions.layer);
   for (std::size_t head = 0; head < static_cast<std::size_t>(core_.shape.heads); ++head) {
     const KvHeadCache& set = sets[head * sets.size() / static_cast<std::size_t>(core_.shape.heads)];
     double pairs = causal_pairs(range.rows, set.size());
     if (!patterns.empty())
       pairs = std::min(pairs, static_cast<double>(pattern_pairs(patterns[head], range)));
     s.counters.prefill_pairs += pairs;
+    const double computed = decisions.unread_rows[index] > 0 ? set.size() : pairs;
+    core_.operations.attention += core_.flops_of_pairs(computed);
   }
 }
 
@@ -304,11 +325,11 @@ void LayerAttention::run(int layer, std::span<const Pass> passes, ForwardBatch& 
   LayerDecisions decisions = ask_policies(layer, passes, batch);
   transfers_.fetch_ahead(layer, passes, batch);
   const auto zone = core_.zone(Phase::kAttend, layer);
+  for (std::size_t i = 0; i < passes.size() && layer + 1 == core_.shape.layers; ++i)
+    decisions.unread_rows[i] = unread_in_last_layer(passes[i], passes);
   const std::vector<AttentionJob> jobs = attention_jobs(layer, passes, batch, decisions);
-  for (std::size_t i = 0; i < passes.size(); ++i) {
-    count_attention(layer, passes[i], batch.positions[batch.first_row[i]], decisions.selections[i],
-                    decisions.joined[i], decisions.patterns[i]);
-  }
+  for (std::size_t i = 0; i < passes.size(); ++i)
+    count_attention(i, passes[i], batch.positions[batch.first_row[i]], decisions);
   stage.backend.attend(core_.scale, jobs);
   merge_far(layer, batch, decisions);
   blend_attention(layer, batch, decisions);
@@ -324,7 +345,8 @@ void LayerAttention::run(int layer, std::span<const Pass> passes, ForwardBatch& 
       prompts->after_attention(decisions.views[i], stage.lse.view.rows_at(batch.first_row[i], 1));
       s.counters.policy_seconds += seconds_since(start);
     }
-    if (!in_blocks && decisions.patterns[i].empty() && decisions.selections[i].all()) {
+    if (!in_blocks && decisions.patterns[i].empty() && decisions.selections[i].all() &&
+        decisions.unread_rows[i] == 0) {
       stats.set_log_sum_exp(
           stage.lse.view.rows_at(batch.first_row[i], std::ssize(passes[i].tokens)));
     }

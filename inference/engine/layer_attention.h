@@ -21,7 +21,8 @@ struct LayerDecisions {
         selections(passes),
         readable(passes),
         joined(passes),
-        far(passes) {
+        far(passes),
+        unread_rows(passes) {
     stats.reserve(passes);  // views refer to its elements
     views.reserve(passes);
   }
@@ -44,8 +45,9 @@ struct LayerDecisions {
     std::int64_t row = 0;                              // row in the stage's far_* matrices
     std::vector<std::vector<std::int32_t>> near, far;  // [lists], slots of the sets to read
   };
-  std::vector<Far> far;       // [passes]
-  std::int64_t far_rows = 0;  // used rows of the stage's far_* matrices
+  std::vector<Far> far;          // [passes]
+  std::int64_t far_rows = 0;     // used rows of the stage's far_* matrices
+  std::vector<int> unread_rows;  // [passes], as in AttentionJob
 };
 
 /// Whether a selection policy selects for the rows of this prefill pass, block by block.
@@ -83,9 +85,8 @@ class LayerAttention {
                                            const LayerDecisions& decisions);
   /// Blends the attention outputs of decode steps as their selections require (Selection::blend).
   void blend_attention(int layer, const ForwardBatch& batch, const LayerDecisions& decisions);
-  void count_attention(int layer, const Pass& pass, std::int32_t first_position,
-                       const Selection& selection, std::span<const JoinedList> joined,
-                       std::span<const HeadPattern> patterns) const;
+  void count_attention(std::size_t index, const Pass& pass, std::int32_t first_position,
+                       const LayerDecisions& decisions) const;
   /// Replaces the attention outputs of each pass with `follows` by those of the pass that it
   /// follows.
   void follow_outputs(int layer, std::span<const Pass> passes, const ForwardBatch& batch);
