@@ -162,6 +162,8 @@ class Backend {
   /// an operation, so results do not depend on the split into chunks, passes or batches.  If false,
   /// equal operations still give equal bits.
   virtual bool rows_are_independent() const = 0;
+  /// Whether `attend` leaves out rows that nothing reads (AttentionJob::unread_rows).
+  virtual bool leaves_out_rows() const { return false; }
 
   /// The memory of activations, keys and values.
   virtual const std::shared_ptr<Memory>& memory() = 0;

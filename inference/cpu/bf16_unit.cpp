@@ -20,12 +20,11 @@ float flushed(float x) {
   return std::fabs(x) < FLT_MIN ? std::copysign(0.0f, x) : x;
 }
 
-/// Whether a product of 16 rows, 16 outputs and one block of inputs has the bits of its definition:
-/// for ordinary factors in half of the rows, for denormal products in the others.
+/// Whether a product of 16 rows, 16 outputs and two blocks of inputs has the bits of its
+/// definition: for ordinary factors in half of the rows, for denormal products in the others.
 bool has_the_sums(Bf16Unit unit) {
-  constexpr std::int64_t kRows = 16;
-  std::vector<float> x(kRows * kBlockInputs), w(kPanelOutputs * kBlockInputs),
-      y(kRows * kPanelOutputs);
+  constexpr std::int64_t kRows = 16, kInputs = 2 * kBlockInputs;
+  std::vector<float> x(kRows * kInputs), w(kPanelOutputs * kInputs), y(kRows * kPanelOutputs);
   std::mt19937 random(1);
   const auto draw = [&](std::uint32_t least_exponent) {
     const auto bits = static_cast<std::uint32_t>(random());
@@ -34,20 +33,24 @@ bool has_the_sums(Bf16Unit unit) {
   };
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = draw(i < x.size() / 2 ? 116 : 0);
   for (float& weight : w) weight = draw(116);
-  PairedMatrix matrix = make_paired(kPanelOutputs, kBlockInputs);
+  PairedMatrix matrix = make_paired(kPanelOutputs, kInputs);
   pack_rows(matrix, 0, w.data(), DType::kF32, kPanelOutputs);
   ThreadPool pool(1);
   Scratch scratch;
-  linear_bf16(pool, MatrixView<const float>(x.data(), kRows, kBlockInputs), matrix.view(), nullptr,
+  linear_bf16(pool, MatrixView<const float>(x.data(), kRows, kInputs), matrix.view(), nullptr,
               MatrixView(y.data(), kRows, kPanelOutputs), scratch, unit);
   for (std::int64_t r = 0; r < kRows; ++r) {
     for (std::int64_t o = 0; o < kPanelOutputs; ++o) {
-      float chain[2] = {0, 0};
-      for (std::int64_t i = 0; i < kBlockInputs; ++i) {
-        chain[i % 2] = flushed(
-            std::fma(flushed(x[r * kBlockInputs + i]), w[o * kBlockInputs + i], chain[i % 2]));
+      float sum = 0;
+      for (std::int64_t block = 0; block < kInputs; block += kBlockInputs) {
+        float chain[2] = {0, 0};
+        for (std::int64_t i = block; i < block + kBlockInputs; ++i) {
+          chain[i % 2] =
+              flushed(std::fma(flushed(x[r * kInputs + i]), w[o * kInputs + i], chain[i % 2]));
+        }
+        sum = flushed(sum + flushed(chain[0] + chain[1]));
       }
-      if (std::bit_cast<std::uint32_t>(flushed(chain[0] + chain[1])) !=
+      if (std::bit_cast<std::uint32_t>(sum) !=
           std::bit_cast<std::uint32_t>(y[r * kPanelOutputs + o]))
         return false;
     }

@@ -68,6 +68,7 @@ class CpuBackend : public Backend {
   }
   int threads() const override { return pool_.size(); }
   bool rows_are_independent() const override { return true; }
+  bool leaves_out_rows() const override { return true; }
 
   const std::shared_ptr<Memory>& memory() override { return host_memory(); }
 

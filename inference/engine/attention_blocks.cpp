@@ -77,6 +77,7 @@ MatrixView<float> LayerAttention::turn_queries(Stage& stage, MatrixView<const fl
   const MatrixView<float> out = stage.far_q.view.rows_at(row, rows);
   stage.backend.copy_rows(q, out);
   stage.backend.apply_rope(out, {tables, rows, half}, {tables + count, rows, half});
+  if (core_.attention_math == Math::kBF16) stage.backend.round_to_bf16(out);
   return out;
 }
 

@@ -116,11 +116,21 @@ void Decoder::output_and_ffn(int layer, const ForwardBatch& batch) {
     linear(stage, product, *w.down, w.down_bias.data(), normed);
     backend.add(x.data, normed.data, n * batch.hidden);
   };
-  const std::vector<ForwardBatch::RowRange> all = {{0, batch.rows}};
-  for (const auto [first, count] : layer + 1 < core_.shape.layers ? all : batch.logit_rows) {
-    for (std::int64_t r = 0; r < count; r += batch.block)
-      compute(first + r, std::min(batch.block, count - r));
+  const bool is_last = layer + 1 == core_.shape.layers;
+  const std::int64_t rows = is_last ? gather_logit_rows(stage, batch) : batch.rows;
+  for (std::int64_t r = 0; r < rows; r += batch.block) compute(r, std::min(batch.block, rows - r));
+}
+
+std::int64_t Decoder::gather_logit_rows(Stage& stage, const ForwardBatch& batch) {
+  std::int64_t count = 0;
+  for (const auto [first, rows] : batch.logit_rows) {
+    for (std::int64_t r = first; r < first + rows; ++r, ++count) {
+      if (r == count) continue;
+      for (const MatrixView<float>& all : {stage.hidden.view, stage.attended.view})
+        stage.backend.copy_rows(all.rows_at(r, 1), all.rows_at(count, 1));
+    }
   }
+  return count;
 }
 
 /// Computes the logits of the rows that the passes request, block by block.
@@ -131,19 +141,15 @@ std::vector<std::vector<float>> Decoder::read_logits(std::span<const Pass> passe
   const ModelConfig& c = core_.model.config();
   const std::int64_t vocab = c.vocab;
   std::vector<std::vector<float>> out(passes.size());
-  std::vector<std::int64_t> wanted;
-  for (const auto [first, count] : batch.logit_rows) {
-    for (std::int64_t r = first; r < first + count; ++r) wanted.push_back(r);
-  }
+  std::int64_t rows = 0;
+  for (const auto& range : batch.logit_rows) rows += range.count;
   const MatrixView<float> hidden = stage.hidden.view, normed = stage.normed.view;
   std::size_t pass = 0;
   std::int64_t taken = 0;
-  for (auto next = wanted.begin(); next != wanted.end();) {
-    const std::int64_t n = std::min(batch.block, wanted.end() - next);
-    for (std::int64_t i = 0; i < n; ++i) {
-      stage.backend.rms_norm(hidden.rows_at(*next++, 1), core_.model.final_norm().data(),
-                             c.norm_eps, normed.rows_at(i, 1));
-    }
+  for (std::int64_t r = 0; r < rows; r += batch.block) {
+    const std::int64_t n = std::min(batch.block, rows - r);
+    stage.backend.rms_norm(hidden.rows_at(r, n), core_.model.final_norm().data(), c.norm_eps,
+                           normed.rows_at(0, n));
     stage.logits.make_room(n, vocab);
     linear(stage, normed.rows_at(0, n), core_.model.lm_head(), nullptr, stage.logits.view);
     std::vector<Copy> copies;

@@ -124,7 +124,10 @@ std::vector<float> Engine::forward_by_layers(const Pass& pass) {
     stage.sin.view = sin;
   }
   end({&pass, 1});
-  core_.stages.back().normed.make_room(whole.block, whole.hidden);
+  Stage& last = core_.stages.back();
+  last.normed.make_room(whole.block, whole.hidden);
+  if (!pass.all_logits)  // the last layer has moved the row to the front of its part
+    last.hidden.view = last.hidden.view.rows_at(whole.rows - layouts.back().rows, 1);
   return decoder_.read_logits({&pass, 1}, whole).front();
 }
 

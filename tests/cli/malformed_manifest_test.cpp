@@ -151,7 +151,7 @@ TEST(MalformedManifest, Refused) {
             "model tiyn: found no directory and no model of this name, expected \"tiny\", or a "
             "directory (--model tiyn=DIR, \"path\" in the manifest"),
       value("unknown arithmetic", "/models/0", {{"name", "tiny"}, {"math", "f16"}},
-            "/models/0/math: found \"f16\", expected one of: f32, bf16"),
+            "/models/0/math: found \"f16\", expected one of: f32, bf16-linear, bf16"),
       value("arithmetic without its weights", "/models/0",
             {{"name", "tiny"}, {"math", "bf16"}, {"dtype", "f16"}},
             "/models/0/dtype: found \"f16\", expected auto or bf16"),

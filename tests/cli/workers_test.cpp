@@ -101,7 +101,7 @@ TEST_F(Workers, ProcessesGiveTheSameResults) {
 
 TEST_F(Workers, UseTheArithmeticOfTheModel) {
   const std::string sweep = directory_.write("arithmetic.json", R"({"name": "m",
-    "models": ["tiny", {"name": "rounded", "path": "tiny", "math": "bf16"}],
+    "models": ["tiny", {"name": "rounded", "path": "tiny", "math": "bf16", "kv_dtype": "bf16"}],
     "datasets": [{"name": "tiny-fact", "limit": 1, "length": 200}], "positions": ["end"],
     "fidelity": "full", "max_new_tokens": 4, "methods": ["snapkv:budget=40,window=8"]})");
   for (const char* workers : {"0", "1"}) {

@@ -175,7 +175,7 @@ OrderedJson model(Draw& draw, std::size_t index) {
     if (draw.below(3) != 0) continue;
     if (key == "dtype") out[key] = value(draw, {"auto", "f32", "f16", "bf16"});
     if (key == "kv_dtype") out[key] = value(draw, {"f32", "f16", "bf16"});
-    if (key == "math") out[key] = value(draw, {"f32"}, {"bf16"});
+    if (key == "math") out[key] = value(draw, {"f32"}, {"bf16-linear", "bf16"});
     if (key == "template") out[key] = value(draw, {"auto", "none"}, {"llama3", "chatml", "jinja"});
   }
   return out;

@@ -171,6 +171,7 @@ class GuardedBackend : public Backend {
   std::string description() const override { return inner_->description(); }
   int threads() const override { return inner_->threads(); }
   bool rows_are_independent() const override { return inner_->rows_are_independent(); }
+  bool leaves_out_rows() const override { return inner_->leaves_out_rows(); }
   const std::shared_ptr<Memory>& memory() override { return memory_; }
 
   std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype,
