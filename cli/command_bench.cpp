@@ -229,6 +229,10 @@ void bench(const Options& o, bool json) {
       throw input_error("--device: found {} devices, expected one: attention is of one layer",
                         devices.size());
     }
+    if (o.model.math != "f32") {
+      throw input_error("--math: found \"{}\", expected f32: {} has no other arithmetic",
+                        printable(o.model.math), o.what);
+    }
     const ModelConfig c = Checkpoint::open(locate_model(o.model.model)).config;
     const std::unique_ptr<Backend> backend = make_backend(devices[0], o.model.threads);
     if (o.what == "selection") {

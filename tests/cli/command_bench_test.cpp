@@ -18,9 +18,11 @@ Json bench(Arguments arguments) {
 }
 
 TEST(Bench, ModelsThatMultiplyBf16) {
-  const Json json = bench({"prefill", "--tokens", "64", "--math", "bf16"});
-  EXPECT_GE(json["peak_bf16_flops"], json["peak_flops"]);
-  EXPECT_GT(json["rows"][0]["of_ceiling"], 0);
+  for (const char* math : {"bf16-linear", "bf16"}) {
+    const Json json = bench({"prefill", "--tokens", "64", "--math", math, "--kv-dtype", "bf16"});
+    EXPECT_GE(json["peak_bf16_flops"], json["peak_flops"]);
+    EXPECT_GT(json["rows"][0]["of_ceiling"], 0);
+  }
 }
 
 TEST(Bench, PrefillTimesEveryLengthBatchAndMethod) {
