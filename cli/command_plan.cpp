@@ -152,11 +152,7 @@ void check(const PlanOptions& o) {
   const std::filesystem::path folder = std::filesystem::path(o.out).parent_path();
   if (directory_exists(o.out) || (!folder.empty() && !directory_exists(folder)))
     throw input_error("--out: found {}, expected a file in an existing folder", printable(o.out));
-  if (!is_replaceable(o.out)) return;
-  const std::string old = read_file(o.out);
-  if (!old.empty() && !old.starts_with(kPlanStart)) {
-    throw input_error("{}: found a file that is no plan, expected another name", printable(o.out));
-  }
+  require_own_file(o.out, "plan", [&] { return read_file(o.out).starts_with(kPlanStart); });
 }
 
 void plan(const PlanOptions& o, const CommonOptions& common) {

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "common/zip.h"
 
 namespace turnbench {
@@ -151,9 +152,13 @@ std::string read_file(const std::filesystem::path& path) {
   }
 }
 
-bool is_replaceable(const std::filesystem::path& path) {
+void require_own_file(const std::filesystem::path& path, std::string_view kind,
+                      const std::function<bool()>& is_own, std::string_view expected) {
   struct stat info {};
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && standard_stream(info) < 0;
+  const bool is_file = stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  if (!is_file || info.st_size == 0 || standard_stream(info) >= 0 || is_own()) return;
+  throw input_error("{}: found a file that is no {}, expected {}", printable(path.string()), kind,
+                    expected);
 }
 
 void write_file(const std::filesystem::path& path, std::string_view content) {

@@ -31,8 +31,12 @@ std::string read_file(const std::filesystem::path& path);
 /// pipes and the files that stdout and stderr refer to are written in place.
 /// @throws Error if `path` is a directory or cannot be written.
 void write_file(const std::filesystem::path& path, std::string_view content);
-/// True if `write_file` would replace an existing file.
-bool is_replaceable(const std::filesystem::path& path);
+/// Protects files of other kinds from being replaced by `write_file`.  is_own(): whether the file
+/// at `path`, which has content, is of the kind `kind` ("plan").
+/// @throws Error (input) if it is not; `expected` ends the message.
+void require_own_file(const std::filesystem::path& path, std::string_view kind,
+                      const std::function<bool()>& is_own,
+                      std::string_view expected = "another name");
 
 /// Calls `visit(line, number)` for each line, without its line end; numbers start at 1.  Reads in
 /// blocks: only the longest line must fit in memory.  `path` may lead into a zip archive

@@ -61,10 +61,10 @@ bool is_report(std::string_view text) {
 }
 
 void write_report(const std::filesystem::path& path, std::string_view report, bool force) {
-  if (!force && is_replaceable(path) && !is_report(read_file(path))) {
-    throw input_error(
-        "{}: found a file that is no report, expected another name, or --force to replace it",
-        printable(path.string()));
+  if (!force) {
+    require_own_file(
+        path, "report", [&] { return is_report(read_file(path)); },
+        "another name, or --force to replace it");
   }
   write_file(path, report);
 }

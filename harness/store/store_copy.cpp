@@ -39,9 +39,7 @@ void check_target(const fs::path& from, const fs::path& to) {
   const fs::path folder = to.has_parent_path() ? to.parent_path() : ".";
   if (!directory_exists(folder))
     throw input_error("{}: found no such folder, expected an existing one", folder.string());
-  std::error_code unknown;
-  if (is_replaceable(to) && fs::file_size(to, unknown) > 0 && !is_sqlite(to))
-    throw input_error("{}: found a file that is no store, expected another name", to.string());
+  require_own_file(to, "store", [&] { return is_sqlite(to); });
   for (const char* suffix : {"-wal", "-journal"}) {
     const fs::path log = to.string() + suffix;
     if (!path_exists(log)) continue;

@@ -40,6 +40,7 @@ ActionResult calibrate(ActionContext& context) {
   const bool outputs = context.option("objective") == "output",
              keep_types = context.flag("keep-types");
   const int first_row = context.integer("first-row");
+  require_own_file(out, "file of patterns", [&] { return read_file(out).starts_with("[\n {"); });
   const std::vector<int> ids = open_tokenizer(context.checkpoint())
                                    .encode(text, {.parse_special = true, .add_special = true});
   if (static_cast<int>(ids.size()) <= first_row) {

@@ -93,6 +93,9 @@ TimedClustering cluster_layer(const Engine& engine, int parts, int bits, int tok
 }
 
 ActionResult fit_costs(ActionContext& context) {
+  const std::string& out = context.option("output");
+  require_own_file(out, "file of costs",
+                   [&] { return read_file(out).starts_with("{\n  \"prefill_base\""); });
   const int parts = context.integer("m"), bits = context.integer("b");
   Engine& engine = context.engine();
   if (engine.shape().head_dim % parts != 0) {
@@ -132,7 +135,6 @@ ActionResult fit_costs(ActionContext& context) {
         "longer lengths, with differences above the noise",
         given);
   }
-  const std::string& out = context.option("output");
   write_file(out, costs.json());
   ActionResult result;
   OrderedJson iterations;

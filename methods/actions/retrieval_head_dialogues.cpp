@@ -38,6 +38,8 @@ std::size_t append_own_answer(Engine& engine, int limit, std::span<const int> st
 
 ActionResult answer_dialogues(ActionContext& context) {
   const std::string& file = context.option("output");
+  require_own_file(file, "file of dialogues",
+                   [&] { return read_file(file).starts_with("{\"ids\":"); });
   const int limit = context.integer("answer-tokens"), longest = context.integer("longest");
   const std::vector<int>& stops = context.checkpoint().config.eos_tokens;
   std::string lines;

@@ -76,6 +76,11 @@ TEST(Calibrate, Refusals) {
   EXPECT_NE(refusal({"--model", "tiny", "--text", d.path("none"), "-o", file}).find(d.path("none")),
             std::string::npos);
   EXPECT_NE(refusal({"--model", "tiny", "--text", text}).find("--output"), std::string::npos);
+  const std::string manifest = d.write("m.json", "{}");
+  EXPECT_NE(refusal({"--model", "tiny", "--text", text, "-o", manifest})
+                .find("m.json: found a file that is no file of patterns, expected another name"),
+            std::string::npos);
+  EXPECT_EQ(read_file(manifest), "{}");
 }
 
 }  // namespace

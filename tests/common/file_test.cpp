@@ -101,6 +101,25 @@ TEST_F(WriteFile, RefusesDirectories) {
 }
 
 // A limit on the size of files makes a write fail as a full disk does.
+TEST_F(WriteFile, OwnFilesAreReplacedAndOthersAreNot) {
+  const fs::path path = directory_ / "file";
+  bool asked = false;
+  const auto refusal = [&](bool is_own) {
+    asked = false;
+    return test::message_of(
+        [&] { require_own_file(path, "plan", [&] { return asked = true, is_own; }); });
+  };
+  EXPECT_EQ(refusal(false), "no error");  // there is no file
+  std::ofstream(path) << "";
+  EXPECT_EQ(refusal(false), "no error");
+  EXPECT_FALSE(asked);
+  std::ofstream(path) << "text";
+  EXPECT_EQ(refusal(true), "no error");
+  EXPECT_TRUE(asked);
+  EXPECT_EQ(refusal(false),
+            path.string() + ": found a file that is no plan, expected another name");
+}
+
 TEST_F(WriteFile, LeavesNoFileAfterAFailure) {
   write_file(directory_ / "old", "whole");
   rlimit before{};
