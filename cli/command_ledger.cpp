@@ -10,9 +10,9 @@
 #include "cli/input_output.h"
 #include "common/error.h"
 #include "common/text.h"
-#include "harness/store/method_filter.h"
 #include "harness/store/store.h"
 #include "reports/escape.h"
+#include "reports/method_labels.h"
 
 namespace turnbench {
 namespace {
@@ -59,9 +59,11 @@ void print_json(const Line& line) {
 std::map<std::string, Cell> chosen_cells(const Store& store, const std::string& experiment,
                                          const std::vector<std::string>& methods) {
   std::map<std::string, Cell> out;
-  std::vector<MethodFilter> filters(methods.begin(), methods.end());
+  std::vector<Cell> cells = store.cells(experiment);
+  std::vector<MethodFilter> filters;
+  for (const std::string& method : methods) filters.push_back(named_method(method, cells));
   std::vector<bool> matched(filters.size());
-  for (Cell& cell : store.cells(experiment)) {
+  for (Cell& cell : cells) {
     bool chosen = filters.empty();
     for (std::size_t i = 0; i < filters.size(); ++i) {
       const bool matches = filters[i].matches(cell);

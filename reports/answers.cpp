@@ -13,6 +13,7 @@
 #include "harness/store/method_filter.h"
 #include "metrics/metric.h"
 #include "reports/escape.h"
+#include "reports/method_labels.h"
 
 namespace turnbench {
 namespace {
@@ -47,7 +48,7 @@ std::vector<Cell> wanted_cells(const Store& store, const AnswersRequest& request
   std::set<std::string> labels;
   for (const Cell& cell : cells) labels.insert(cell.method);
   for (const std::string& spec : request.methods) {
-    const MethodFilter& filter = filters.emplace_back(spec);
+    const MethodFilter& filter = filters.emplace_back(named_method(spec, cells));
     if (std::none_of(cells.begin(), cells.end(), [&](const Cell& c) { return filter.matches(c); }))
       throw input_error("--method: found \"{}\", expected {}", printable(spec),
                         nearest_methods(spec, labels));

@@ -154,4 +154,18 @@ const std::string& MethodLabels::of(const std::string& label) const {
   return found == short_.end() ? label : found->second;
 }
 
+const std::string& MethodLabels::whole(const std::string& text) const {
+  const auto found = std::find_if(short_.begin(), short_.end(),
+                                  [&](const auto& entry) { return entry.second == text; });
+  return found == short_.end() ? text : found->first;
+}
+
+MethodFilter named_method(const std::string& text, const std::vector<Cell>& cells) {
+  const MethodFilter filter(text);
+  for (const Cell& cell : cells) {
+    if (filter.matches(cell)) return filter;
+  }
+  return MethodFilter(MethodLabels(cells, {}).whole(text));
+}
+
 }  // namespace turnbench

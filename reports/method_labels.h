@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/store/cell.h"
+#include "harness/store/method_filter.h"
 
 namespace turnbench {
 
@@ -23,6 +24,8 @@ class MethodLabels {
 
   /// The short label of a method, by its label.
   const std::string& of(const std::string& label) const;
+  /// The label whose short label is `text`; `text` itself if there is none.
+  const std::string& whole(const std::string& text) const;
   /// The settings that labels leave out: "budget=64 of snapkv, h2o; sinks=4 of oracle", or "".
   const std::string& left_out() const { return left_out_; }
 
@@ -30,5 +33,9 @@ class MethodLabels {
   std::map<std::string, std::string> short_;
   std::string left_out_;
 };
+
+/// Reads the method that a user names, to select from `cells`: as MethodFilter does, and if that
+/// selects nothing, as a short label of a table of these cells.
+MethodFilter named_method(const std::string& text, const std::vector<Cell>& cells);
 
 }  // namespace turnbench

@@ -8,12 +8,13 @@
 #include "harness/store/method_filter.h"
 #include "reports/baseline_cells.h"
 #include "reports/common_turns.h"
+#include "reports/method_labels.h"
 
 namespace turnbench {
 
 std::string find_compared_method(const std::vector<Cell>& cells, const std::string& spec,
                                  const std::string& model, const char* place) {
-  const MethodFilter filter(spec);
+  const MethodFilter filter = named_method(spec, cells);
   std::set<std::string> known, found;
   for (const Cell& cell : cells) {
     if (is_probe(cell) || (!model.empty() && cell.model != model)) continue;

@@ -50,6 +50,22 @@ TEST(MethodLabels, KeepParametersThatDifferBetweenNames) {
             (Labels{"snapkv:budget=64", "oracle:budget=96", "h2o:budget=64"}));
 }
 
+TEST(MethodLabels, SelectMethodsAsTablesShowThem) {
+  const std::vector<Cell> of = cells({"snapkv:budget=64,window=8", "snapkv:budget=64", "full"});
+  const auto selected = [&](const std::string& text) {
+    const MethodFilter filter = named_method(text, of);
+    Labels out;
+    for (const Cell& cell : of) {
+      if (filter.matches(cell)) out.push_back(cell.method);
+    }
+    return out;
+  };
+  EXPECT_EQ(selected("snapkv:window=8"), Labels{"snapkv:budget=64,window=8"});
+  EXPECT_EQ(selected("snapkv:budget=64"), Labels{"snapkv:budget=64"});
+  EXPECT_EQ(selected("snapkv"), (Labels{"snapkv:budget=64,window=8", "snapkv:budget=64"}));
+  EXPECT_EQ(selected("snapkv:window=16"), Labels{});
+}
+
 TEST(MethodLabels, NameWhatTheyLeaveOut) {
   EXPECT_EQ(
       MethodLabels(cells({"snapkv:budget=64,window=8", "h2o:budget=64", "oracle:sinks=4"}), {})
