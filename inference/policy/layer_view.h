@@ -61,8 +61,8 @@ struct LayerView {
   MatrixView<const float> far_queries = {};
   float scale = 1;         ///< of attention scores
   int sliding_window = 0;  ///< of the layer, in positions; 0: none
-  /// At the end of a prompt: the memo that all sequences that continue from the same cached tokens
-  /// share; otherwise null.
+  /// At the end of a prompt: the memo shared by all sequences that continue from the same cached
+  /// tokens; otherwise null.
   LayerMemo* memo = nullptr;
   /// For EvictionPolicy::after_prefill: the policy's scoring passes, all computed; null if it has
   /// none.

@@ -24,19 +24,18 @@ struct Placement {
   Residency::Rule rule = Residency::Rule::kLru;
   /// Tokens of the device cache, per KV set and layer.  With kLru and kLfu, the buffer of a step is
   /// allocated in addition to the cache.  With kPrevious, a cache that is smaller than what a step
-  /// loads is enlarged.  With the demand rules, 0 means as many tokens as a step loads.  If a
-  /// number above 0 is smaller than that, the cache is enlarged if the policy defines blocks
-  /// (DeviceNeeds::block); otherwise, it is an error.
+  /// loads is enlarged.  With the demand rules, 0 means as many tokens as a step loads; a
+  /// smaller number above 0 is raised to that number if the policy defines blocks
+  /// (DeviceNeeds::block), and is an error if it does not.
   int cache_tokens = 0;
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
 };
 
 /// The options of a layer's working set.  sets: KV sets of the layer; longest: tokens of the
-/// largest one.  In each set, the pinned tokens have at most about `longest` + 4,096 slots, and so
-/// does the cache; 4,096 slots are a reserve for the answer.  The buffer of a step has at most
-/// `longest`
-/// + 4,096 slots for each list of the set.  If an answer needs more, a new working set is
+/// largest one.  In each set, the pinned tokens and the cache each have at most about `longest` +
+/// 4,096 slots; the 4,096 slots are a reserve for the answer.  The buffer of a step has at most
+/// `longest` + 4,096 slots for each list of the set.  If an answer needs more, a new working set is
 /// allocated.
 /// @throws Error (input) if the placement's device cache is too small for the tokens that a step
 /// loads under the cache rule.

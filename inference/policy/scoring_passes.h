@@ -10,7 +10,8 @@ namespace turnbench {
 
 /// Scores the cached tokens of a prompt by passes that the engine computes after the prompt, before
 /// any layer evicts.  The tokens of a pass attend to the prompt, and are removed when the pass has
-/// ended.  Evictions with equal `key()` share one object and its passes.
+/// ended.  Eviction policies whose scoring passes have an equal `key()` share one object and its
+/// passes.
 class ScoringPasses {
  public:
   virtual ~ScoringPasses() = default;
@@ -19,8 +20,9 @@ class ScoringPasses {
   /// The tokens of each pass, at the positions after the prompt: [passes][tokens].  Called once,
   /// before the first pass.
   virtual std::vector<std::vector<int>> begin(const DialogueView& dialogue) = 0;
-  /// Called after the attention of each layer for rows of pass `pass`, in order.  The view's sets
-  /// contain the tokens of the prompt and those of the pass up to these rows.
+  /// Called for each layer after its attention, once for each chunk of rows of pass `pass`, in
+  /// order.  The view's sets contain the tokens of the prompt and those of the pass up to these
+  /// rows.
   virtual void score(const LayerView& view, std::size_t pass) = 0;
 };
 
