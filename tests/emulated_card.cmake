@@ -21,7 +21,7 @@ string(CONCAT inference_on_cuda_filter "RmsNormHeads.*:*LogitsAndGreedyTokens*:*
   "ScoreVectors.*:*/KeyScores.*:*/PageScores.*:ScoreCodes.*:*/DimensionScores.*:ReduceHeads.*:TopK.*:"
   "AssignNearest.*:ReadKeys.*:RebuildKeys.*:SlotMass.*:AddValues.*:BlendRows.*:Merge.*:"
   "PreRopeKeys.*:Selection.*:"
-  "*Offload.BitsDoNot*:*Offload.ForksShare*:PinnedLayerTest.*")
+  "LastLayer.LeavesOut*:*Offload.BitsDoNot*:*Offload.ForksShare*:PinnedLayerTest.*")
 if(NOT TURNBENCH_SANITIZE)
   # Stages behave as on the CPU, so one of each kind is enough; and the ownership of pages does not
   # depend on heads.
