@@ -23,8 +23,6 @@ void TopKSelection::begin_selection(const LayerView& view, SelectionJobs& jobs) 
   Step& step = step_.value = {};
   step.lists = begin_step(view);
   const Ranking rank = ranking(view);
-  const bool scores_any = std::any_of(step.lists.begin(), step.lists.end(),
-                                      [](const Candidates& list) { return list.competes(); });
   std::vector<std::int64_t> rows(view.sets.size());
   for (const Candidates& list : step.lists)
     rows[list.set] = std::max(rows[list.set], list.row + list.rows);
@@ -33,8 +31,7 @@ void TopKSelection::begin_selection(const LayerView& view, SelectionJobs& jobs) 
   for (std::size_t i = 0; i < step.lists.size(); ++i) {
     const Candidates& list = step.lists[i];
     MatrixView<float>& of_set = step.scores[list.set];
-    const bool is_scored = list.competes() || (rank.scores_every_set && scores_any);
-    if (is_scored && of_set.data == nullptr) {
+    if ((list.competes() || rank.scores_every_set) && of_set.data == nullptr) {
       of_set = view.scratch->matrix(rows[list.set], list.columns);
       score(view, list.set, of_set, jobs);
     }

@@ -38,7 +38,7 @@ class TopKSelection : public SelectionPolicy, public JointSelection {
     /// The reduction over the rows of a list; none if lists have one row.
     std::optional<HeadReduction> reduction = {};
     bool over_candidates = false;   ///< reduces the columns that compete only
-    bool scores_every_set = false;  ///< also sets of which all tokens are read, if one is not
+    bool scores_every_set = false;  ///< also sets whose candidates are all read, or none of them
   };
   virtual Ranking ranking(const LayerView&) const { return {}; }
   /// Prepares a step.  Returns its lists, in the order of a Selection; none if the step reads all

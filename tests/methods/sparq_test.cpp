@@ -112,6 +112,26 @@ TEST(SparQ, EqualsAPlainReference) {
   }
 }
 
+// The budget of 0.3 tokens has room for no candidate: the sinks and the current token are read.
+TEST(SparQ, BlendsIfItReadsNoCandidate) {
+  Steps layer(2, 2, 24, 300, 301, 3);
+  const auto policy = layer.policy("sparq:budget=0.001,r=5,sinks=8,mean_v=on");
+  layer.step();
+  const Selection got = policy->select(layer.view(3));
+  ASSERT_EQ(got.slots.size(), 2u);
+  const std::vector<float> weights = floats_at(*layer.backend, got.blend.weights, 4);
+  for (int s = 0; s < 2; ++s) {
+    EXPECT_EQ(got.slots[s], (Ints{0, 1, 2, 3, 4, 5, 6, 7, 300}));
+    auto heads = estimates(layer, s, 5);
+    for (std::size_t g = 0; g < heads.size(); ++g) {
+      make_probabilities(heads[g]);
+      double alpha = 0;
+      for (const std::int32_t j : got.slots[s]) alpha += heads[g][j];
+      EXPECT_NEAR(weights[static_cast<std::size_t>(s * 2) + g], alpha, 1e-5);
+    }
+  }
+}
+
 // The example of the specification; its third token is the current one here.
 TEST(SparQ, WorkedExample) {
   Steps layer(1, 1, 4, 3, 4, 1);
