@@ -5,14 +5,13 @@
 namespace turnbench {
 
 void SelectionJobs::run(Backend& backend, float scale) const {
-  if (choices.empty()) return;
   if (!keys.empty()) backend.score_keys(scale, keys);
   if (!pages.empty()) backend.score_pages(scale, pages);
   if (!vectors.empty()) backend.score_vectors(scale, vectors);
   if (!codes.empty()) backend.score_codes(scale, codes);
   if (!dimensions.empty()) backend.score_dimensions(scale, dimensions);
   if (!reductions.empty()) backend.reduce_heads(reductions);
-  backend.top_k(choices);
+  if (!choices.empty()) backend.top_k(choices);
 }
 
 }  // namespace turnbench
