@@ -102,7 +102,11 @@ void Decoder::output_and_ffn(int layer, const ForwardBatch& batch) {
   Backend& backend = stage.backend;
   const LayerWeights& w = core_.model.layer(layer);
   const std::int64_t ffn = batch.ffn;
-  const auto compute = [&](std::int64_t r, std::int64_t n) {
+  const bool is_last = layer + 1 == core_.shape.layers;
+  if (is_last) gather_logit_rows(stage, batch);
+  const std::int64_t rows = is_last ? std::ssize(batch.logit_rows) : batch.rows;
+  for (std::int64_t r = 0; r < rows; r += batch.block) {
+    const std::int64_t n = std::min(batch.block, rows - r);
     const MatrixView<float> x = stage.hidden.view.rows_at(r, n);
     const MatrixView<float> normed = stage.normed.view.rows_at(0, n);
     const MatrixView<float> gate_up(stage.wide.data(), n, 2 * ffn);
@@ -115,22 +119,16 @@ void Decoder::output_and_ffn(int layer, const ForwardBatch& batch) {
     backend.silu_multiply(gate_up, product);
     linear(stage, product, *w.down, w.down_bias.data(), normed);
     backend.add(x.data, normed.data, n * batch.hidden);
-  };
-  const bool is_last = layer + 1 == core_.shape.layers;
-  const std::int64_t rows = is_last ? gather_logit_rows(stage, batch) : batch.rows;
-  for (std::int64_t r = 0; r < rows; r += batch.block) compute(r, std::min(batch.block, rows - r));
+  }
 }
 
-std::int64_t Decoder::gather_logit_rows(Stage& stage, const ForwardBatch& batch) {
-  std::int64_t count = 0;
-  for (const auto [first, rows] : batch.logit_rows) {
-    for (std::int64_t r = first; r < first + rows; ++r, ++count) {
-      if (r == count) continue;
-      for (const MatrixView<float>& all : {stage.hidden.view, stage.attended.view})
-        stage.backend.copy_rows(all.rows_at(r, 1), all.rows_at(count, 1));
-    }
+void Decoder::gather_logit_rows(Stage& stage, const ForwardBatch& batch) {
+  for (std::int64_t to = 0; to < std::ssize(batch.logit_rows); ++to) {
+    const std::int64_t from = batch.logit_rows[to];
+    if (from == to) continue;
+    for (const MatrixView<float>& all : {stage.hidden.view, stage.attended.view})
+      stage.backend.copy_rows(all.rows_at(from, 1), all.rows_at(to, 1));
   }
-  return count;
 }
 
 /// Computes the logits of the rows that the passes request, block by block.
@@ -141,8 +139,7 @@ std::vector<std::vector<float>> Decoder::read_logits(std::span<const Pass> passe
   const ModelConfig& c = core_.model.config();
   const std::int64_t vocab = c.vocab;
   std::vector<std::vector<float>> out(passes.size());
-  std::int64_t rows = 0;
-  for (const auto& range : batch.logit_rows) rows += range.count;
+  const std::int64_t rows = std::ssize(batch.logit_rows);
   const MatrixView<float> hidden = stage.hidden.view, normed = stage.normed.view;
   std::size_t pass = 0;
   std::int64_t taken = 0;

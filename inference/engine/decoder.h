@@ -35,8 +35,7 @@ class Decoder {
                                               const ForwardBatch& batch);
 
  private:
-  /// Returns the number of rows.
-  static std::int64_t gather_logit_rows(Stage& stage, const ForwardBatch& batch);
+  static void gather_logit_rows(Stage& stage, const ForwardBatch& batch);
   void linear(Stage& stage, MatrixView<const float> x, const WeightMatrix& w, const float* bias,
               MatrixView<float> y);
 

@@ -325,9 +325,10 @@ void LayerAttention::run(int layer, std::span<const Pass> passes, ForwardBatch& 
   LayerDecisions decisions = ask_policies(layer, passes, batch);
   transfers_.fetch_ahead(layer, passes, batch);
   const auto zone = core_.zone(Phase::kAttend, layer);
-  const bool is_last = layer + 1 == core_.shape.layers;
-  for (std::size_t i = 0; i < passes.size() && is_last && stage.backend.leaves_out_rows(); ++i)
-    decisions.unread_rows[i] = unread_in_last_layer(passes[i], passes);
+  if (layer + 1 == core_.shape.layers && stage.backend.leaves_out_rows()) {
+    for (std::size_t i = 0; i < passes.size(); ++i)
+      decisions.unread_rows[i] = unread_in_last_layer(passes[i], passes);
+  }
   const std::vector<AttentionJob> jobs = attention_jobs(layer, passes, batch, decisions);
   for (std::size_t i = 0; i < passes.size(); ++i)
     count_attention(i, passes[i], batch.positions[batch.first_row[i]], decisions);

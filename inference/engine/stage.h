@@ -120,12 +120,9 @@ struct ForwardBatch {
   bool pre_rope_keys = false;
   bool decodes = true;     // all passes are decode steps
   bool layer_ends = true;  // no further rows of these passes will go through the layer
-  struct RowRange {
-    std::int64_t first, count;
-  };
   /// The rows whose logits are returned, in order.  After its attention, the last layer computes
   /// only these.
-  std::vector<RowRange> logit_rows;
+  std::vector<std::int64_t> logit_rows;
   /// A prefetched selection of a layer in a decode step.
   struct Ahead {
     AppendPlan row;  // where the rows of the step's token are written
@@ -141,11 +138,7 @@ struct ForwardBatch {
   std::int64_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
   /// Adds the last `count` rows so far.
   void add_logit_rows(std::int64_t count) {
-    if (!logit_rows.empty() && logit_rows.back().first + logit_rows.back().count == rows - count) {
-      logit_rows.back().count += count;
-    } else {
-      logit_rows.push_back({rows - count, count});
-    }
+    for (std::int64_t r = rows - count; r < rows; ++r) logit_rows.push_back(r);
   }
   std::int64_t rows_of(std::size_t pass) const {
     return (pass + 1 < first_row.size() ? first_row[pass + 1] : rows) - first_row[pass];
