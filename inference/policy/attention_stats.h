@@ -120,8 +120,9 @@ class AttentionStats {
   void set_log_sum_exp(MatrixView<const float> lse) { lse_ = lse; }
 
   /// For each query head and slot, the sum of the probabilities of the last `rows` query rows, or
-  /// of all recent rows if there are fewer.
-  /// @throws Error (runtime) for more rows than the policies declare (`window`), and for 0.
+  /// of all rows of the QueryTail if it has fewer.
+  /// @throws Error (runtime) for more rows than the policies declare (`window`), and if there is no
+  /// row to sum.
   const HeadScores& window_mass(int rows);
   /// The number of rows that window_mass(rows) sums.
   int window_rows(int rows) const;

@@ -12,7 +12,7 @@ namespace turnbench {
 
 /// The slots to keep in a layer: [lists][slots].  No lists: all slots are kept.  There is either
 /// one list per set of the LayerView, or one list per query head.  In the second case, each query
-/// head gets a set of its own.  List i contains slots of set i * sets / lists.  Slots ascend
+/// head gets a set of its own, and its list contains slots of the set of its KV head.  Slots ascend
 /// strictly and are below the set's size.  Lists may have unequal lengths only if
 /// `keeps_unequal_sets()` is true and positions do not shift.  The engine checks these rules, and
 /// those of Selection and HeadPattern (policy_checks.h).

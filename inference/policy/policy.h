@@ -24,8 +24,8 @@ struct Placement {
   Residency::Rule rule = Residency::Rule::kLru;
   /// Tokens of the device cache, per KV set and layer.  With kLru and kLfu, the buffer of a step is
   /// allocated in addition to the cache.  With kPrevious, a cache that is smaller than what a step
-  /// loads is enlarged.  With the demand rules, 0 means as many tokens as a step loads; a
-  /// smaller number above 0 is raised to that number if the policy defines blocks
+  /// loads is enlarged.  With the demand rules, 0 means as many tokens as a step loads.  A
+  /// value above 0, but below this number, is raised to it if the policy defines blocks
   /// (DeviceNeeds::block), and is an error if it does not.
   int cache_tokens = 0;
   int cache_block = 128;
