@@ -27,8 +27,8 @@ struct Locations {
   std::string collection_path(const std::string& name) const;
 };
 
-/// The names that --data accepts for a dataset's files: its label, its name and its collection, in
-/// this order of precedence; none if it takes no files.
+/// The names that --data accepts for a dataset's files: its label, its task, its name and its
+/// collection, in this order of precedence; none if it takes no files.
 std::vector<std::string> data_names(const DatasetEntry& entry, const std::string& where);
 
 /// The names that --data accepts for a manifest: those of its datasets, and jieba if Chinese

@@ -37,8 +37,8 @@ class EvictionPolicy {
   /// this position on; nullopt: it uses none.
   virtual std::optional<int> query_moments() const { return std::nullopt; }
   /// If not null, the engine computes these passes after the prompt, and then calls `after_prefill`
-  /// for each layer with the result (LayerView::scoring).  For the prompt's rows, the view's
-  /// statistics then contain only the window mass.
+  /// for each layer with the result (LayerView::scoring).  In these calls, the view has no query
+  /// rows, and of the statistics only `window_mass` is available.
   virtual std::unique_ptr<ScoringPasses> scoring_passes() const { return nullptr; }
   /// True if kept tokens are renumbered to positions 0, 1, ...  The engine then stores pre-RoPE
   /// keys, and all sets of all layers must keep equally many tokens.
