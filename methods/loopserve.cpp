@@ -8,6 +8,7 @@ MethodInfo loopserve() {
   MethodInfo prefill = loopserve_prefill(), decode = loopserve_decode();
   MethodInfo out = prefill;
   out.name = "loopserve";
+  out.prefill_of = prefill.name;
   out.summary = "LoopServe: sparse prefill by lines, then progressive decoding";
   out.budget_unit = decode.budget_unit;
   out.deviations = "those of loopserve-prefill and loopserve-decode; takes the parameters of both";

@@ -1,179 +1,16 @@
 #include "methods/method.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "common/error.h"
-#include "common/file.h"
 #include "common/text.h"
 #include "inference/policy/policy_checks.h"
-#include "methods/parts/draft_checkpoint.h"
 
 namespace turnbench {
 namespace {
-
-/// A decimal number, or two with a slash: 0.0078125 or 1/128.
-std::optional<double> number_of(const std::string& text) {
-  double value = 0, divisor = 1;
-  const char* end = text.data() + text.size();
-  auto result = std::from_chars(text.data(), end, value);
-  if (result.ec == std::errc() && result.ptr != end && *result.ptr == '/')
-    result = std::from_chars(result.ptr + 1, end, divisor);
-  value /= divisor;
-  if (result.ec != std::errc() || result.ptr != end || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
-double parse_number(const std::string& text, const std::string& where) {
-  if (const auto value = number_of(text)) return *value;
-  throw input_error("{}: found \"{}\", expected a number", where, printable(shorten(text, 40)));
-}
-
-/// A share has a decimal point, a slash or a %, or is below 1 (1e-3); other numbers are tokens.
-Budget parse_budget(const std::string& text, const std::string& where) {
-  std::string number = text;
-  const bool percent = !number.empty() && number.back() == '%';
-  if (percent) number.pop_back();
-  const double value = parse_number(number, where);
-  const bool ratio = percent || value < 1 || number.find_first_of("./") != std::string::npos;
-  const double share = percent ? value / 100 : value;
-  if (!(value > 0) || (ratio && share > 1) || (!ratio && value != std::floor(value)) ||
-      value > 1e9) {
-    throw input_error(
-        "{}: found \"{}\", expected a whole number of tokens from 1 to 10^9, or a share: 0.2, 1/5, "
-        "20%, at most 1.0",
-        where, printable(shorten(text, 40)));
-  }
-  return {ratio, ratio ? share : value};
-}
-
-std::optional<LayerRule> layer_rule_of(const std::string& text) {
-  using Kind = LayerRule::Kind;
-  if (text == "equal") return LayerRule{};
-  const std::vector<std::string> parts = split(text, "/");
-  if (parts[0] == "pyramid") {
-    const std::optional<double> beta = parts.size() == 1 ? LayerRule{}.beta : number_of(parts[1]);
-    if (parts.size() > 2 || !beta || *beta < 1 || *beta > 10000 || *beta != std::floor(*beta))
-      return std::nullopt;
-    return LayerRule{.kind = Kind::kPyramid, .beta = static_cast<int>(*beta), .weights = {}};
-  }
-  LayerRule out{.kind = Kind::kList, .weights = {}};
-  double sum = 0;
-  for (const std::string& part : parts) {
-    const auto weight = number_of(part);
-    if (!weight || *weight < 0) return std::nullopt;
-    out.weights.push_back(*weight);
-    sum += *weight;
-  }
-  if (sum > 0 && sum < 1e9) return out;
-  return std::nullopt;
-}
-
-LayerRule parse_layers(const std::string& text, const std::string& where) {
-  if (auto rule = layer_rule_of(text)) return *std::move(rule);
-  throw input_error(
-      "{}: found \"{}\", expected equal, pyramid, pyramid/BETA, or a weight for each layer: "
-      "w0/w1/...",
-      where, printable(shorten(text, 40)));
-}
-
-std::string layers_text(const LayerRule& rule) {
-  switch (rule.kind) {
-    case LayerRule::Kind::kEqual:
-      return "equal";
-    case LayerRule::Kind::kPyramid:
-      return fmt::format("pyramid/{}", rule.beta);
-    case LayerRule::Kind::kList:
-      break;
-  }
-  return fmt::format("{}", fmt::join(rule.weights, "/"));
-}
-
-/// PATH#HASH with the first digits of hash(path), or the word for "no path".  Refuses a text with
-/// another hash.
-template <typename Hash>
-std::string pinned_path(const std::string& text, std::string_view none, const std::string& where,
-                        const Hash& hash) {
-  std::string path = text.substr(0, text.find('#'));
-  if (path == none) return path;
-  std::string pinned =
-      path + "#" + with_error_prefix(where, [&] { return hash(path); }).substr(0, 12);
-  if (text != path && text != pinned)
-    throw input_error("{}: found the file {}, expected {}", where, pinned, printable(text));
-  return pinned;
-}
-
-/// The draft that the value of a parameter names: `tiny`, or a directory.
-DraftCheckpoint open_draft(const std::string& name, const std::filesystem::path& folder) {
-  return name == "tiny" ? DraftCheckpoint::of_tiny() : DraftCheckpoint::open(folder / name);
-}
-
-/// The value in canonical form; refuses values that do not fit the declaration.
-std::string check_value(const ParameterInfo& p, const std::string& text, const std::string& where,
-                        const std::filesystem::path& folder) {
-  switch (p.kind) {
-    case ParameterInfo::Kind::kBudget: {
-      const Budget b = parse_budget(text, where);
-      return b.is_ratio && b.value == 1 ? "100%" : fmt::format("{}", b.value);  // 1: one token
-    }
-    case ParameterInfo::Kind::kInteger:
-    case ParameterInfo::Kind::kNumber: {
-      const double value = parse_number(text, where);
-      const bool whole = p.kind == ParameterInfo::Kind::kInteger;
-      if (value < p.min || value > p.max || (whole && value != std::floor(value))) {
-        throw input_error("{}: found {}, expected {} from {} to {}", where, text,
-                          whole ? "a whole number" : "a number", p.min, p.max);
-      }
-      return fmt::format("{}", value);
-    }
-    case ParameterInfo::Kind::kFlag:
-      if (text == "true" || text == "1") return "true";
-      if (text == "false" || text == "0") return "false";
-      throw input_error("{}: found \"{}\", expected true or false", where,
-                        printable(shorten(text, 40)));
-    case ParameterInfo::Kind::kChoice:
-    case ParameterInfo::Kind::kScorer: {
-      const std::vector<std::string> choices = split(unit_or_values(p), "|");
-      if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
-      throw input_error("{}: found \"{}\", expected one of: {}", where,
-                        printable(shorten(text, 40)), join(choices, ", "));
-    }
-    case ParameterInfo::Kind::kLayers:
-      return layers_text(parse_layers(text, where));
-    case ParameterInfo::Kind::kMethod: {
-      const Method method = Method::parse(text, where, folder);
-      refuse_before_question(method, where);
-      if (method.canonical().find('@') == std::string::npos) return method.canonical();
-      throw input_error("{}: found a placement, expected none: it changes no attention", where);
-    }
-    case ParameterInfo::Kind::kFile:
-      return pinned_path(text, "none", where, [&](const std::string& path) {
-        return hash_text(read_file(folder / path));
-      });
-    case ParameterInfo::Kind::kDraft:
-      return pinned_path(text, p.unit, where, [&](const std::string& path) {
-        return open_draft(path, folder).content_hash();
-      });
-  }
-  return text;
-}
-
-/// Refuses a non-default value that has no effect.
-void require_effect(const Parameters& values, const ParameterInfo& p, const std::string& where) {
-  if (has_effect(p, values.values())) return;
-  std::vector<std::string> found;
-  for (const std::string& condition : split(p.only_with, "|")) {
-    const std::string other = condition.substr(0, condition.find('='));
-    found.push_back(other + "=" + values.values().find(other)->second);
-  }
-  throw input_error("{}: found it with {}, expected it with {} only: it does nothing otherwise",
-                    where, join(found, " and "), replace_all(p.only_with, "|", " or "));
-}
 
 bool is_placement(std::string_view name) {
   const auto& all = placement_parameters();
@@ -181,19 +18,39 @@ bool is_placement(std::string_view name) {
                      [&](const ParameterInfo& p) { return p.name == name; });
 }
 
-std::string value_text(const JsonView& value) {
-  if (value.is_string()) return value.as_string();
-  if (value.is_bool()) return value.as_bool() ? "true" : "false";
-  if (value.is_number()) return value.json().dump();
-  value.fail("a string, a number, true or false");
+/// Removes the compress parameter from a method's settings.  Returns whether it is before_question.
+bool take_compress(std::map<std::string, std::string>& given, const std::string& where) {
+  const ParameterInfo& p = compress_parameter();
+  const auto found = given.find(std::string(p.name));
+  if (found == given.end()) return false;
+  const Parameters checked = Parameters::check({p}, {*found}, where);
+  given.erase(found);
+  return checked.choice(p.name) != p.fallback;
 }
 
-/// Weights of the layers in the text form of their parameter.
-std::string weights_text(const JsonView& value) {
-  if (!value.is_array()) return value_text(value);
-  std::string out;
-  for (const JsonView& item : value.items()) out += (out.empty() ? "" : "/") + value_text(item);
-  return out;
+/// Refuses compress=before_question for a method that does not evict at the end of prompts only.
+void check_compress(const MethodInfo& info, const Policies& policies, const std::string& where) {
+  const bool once = policies.eviction && !policies.eviction->evicts_in_answers();
+  if (once) return;
+  throw input_error(
+      "{}: {}: {}: found before_question with a method that {}, expected one that "
+      "evicts at the end of prompts only",
+      where, info.name, compress_parameter().name,
+      policies.eviction ? "also evicts while it decodes" : "evicts nothing");
+}
+
+Placement placement_of(const Parameters& p) {
+  using Rule = Residency::Rule;
+  static const std::map<std::string, Rule> rules = {{"lru", Rule::kLru},
+                                                    {"lfu", Rule::kLfu},
+                                                    {"demand-lru", Rule::kDemandLru},
+                                                    {"demand-mass", Rule::kDemandMass},
+                                                    {"previous", Rule::kPrevious}};
+  return {.host = p.choice("placement") == "host",
+          .rule = rules.at(p.choice("cache_rule")),
+          .cache_tokens = p.integer("cache_tokens"),
+          .cache_block = p.integer("cache_block"),
+          .insert_blocks = p.integer("cache_insert")};
 }
 
 }  // namespace
@@ -206,110 +63,6 @@ const MethodInfo& find_method(const std::string& name, const std::string& where)
   }
   throw input_error("{}: found the unknown method \"{}\", expected {}", where,
                     printable(shorten(name, 40)), nearest_or_listed(name, names, "methods"));
-}
-
-int Budget::tokens(int n) const {
-  // 0.29 * 100 is slightly below 29 due to rounding.
-  return is_ratio ? static_cast<int>(std::floor(value * n + 1e-9)) : static_cast<int>(value);
-}
-
-std::string unit_or_values(const ParameterInfo& p) {
-  if (p.kind != ParameterInfo::Kind::kScorer) return std::string(p.unit);
-  std::vector<std::string_view> names;
-  for (const MethodInfo& m : all_methods()) {
-    if (m.scorer) names.push_back(m.name);
-  }
-  return join(names, "|");
-}
-
-bool has_effect(const ParameterInfo& p, const ParameterValues& values) {
-  const std::vector<std::string> conditions = split(p.only_with, "|");
-  return p.only_with.empty() ||
-         std::any_of(conditions.begin(), conditions.end(), [&](const std::string& condition) {
-           const std::size_t equals = condition.find('=');
-           const auto found = values.find(condition.substr(0, equals));
-           return found != values.end() && found->second == condition.substr(equals + 1);
-         });
-}
-
-std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
-                                    const std::vector<ParameterInfo>& more) {
-  list.insert(list.end(), more.begin(), more.end());
-  return list;
-}
-
-Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
-                             const std::map<std::string, std::string>& given,
-                             const std::string& where, const std::filesystem::path& folder) {
-  std::vector<std::string_view> known;
-  for (const ParameterInfo& p : declared) known.push_back(p.name);
-  for (const auto& [name, value] : given) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::string near = nearest_name(name, known);
-    throw input_error("{}: found the unknown parameter \"{}\", expected {}", where,
-                      printable(shorten(name, 40)),
-                      known.empty()  ? "none"
-                      : near.empty() ? "one of: " + join(known, ", ")
-                                     : "\"" + near + "\"");
-  }
-  Parameters out;
-  out.folder_ = folder;
-  for (const ParameterInfo& p : declared) {
-    const std::string name(p.name);
-    const auto found = given.find(name);
-    if (found == given.end() && p.fallback.empty()) {
-      throw input_error("{}: found no parameter \"{}\", expected one ({})", where, name,
-                        p.description);
-    }
-    const std::string text = found == given.end() ? std::string(p.fallback) : found->second;
-    out.values_[name] = check_value(p, text, where + ": " + name, folder);
-    if (!out.canonical_.empty()) out.canonical_ += ",";
-    out.canonical_ += name + "=" + out.values_[name];
-  }
-  for (const ParameterInfo& p : declared) {
-    const std::string name(p.name), place = where + ": " + name;
-    if (!p.only_with.empty() &&
-        out.values_[name] != check_value(p, std::string(p.fallback), place, folder))
-      require_effect(out, p, place);
-  }
-  return out;
-}
-
-const std::string& Parameters::text(std::string_view name) const {
-  return values_.find(name)->second;
-}
-
-Budget Parameters::budget(std::string_view name) const {
-  return parse_budget(text(name), std::string(name));
-}
-int Parameters::integer(std::string_view name) const {
-  return static_cast<int>(number(name));
-}
-double Parameters::number(std::string_view name) const {
-  return parse_number(text(name), std::string(name));
-}
-bool Parameters::flag(std::string_view name) const {
-  return text(name) == "true";
-}
-const std::string& Parameters::choice(std::string_view name) const {
-  return text(name);
-}
-
-LayerRule Parameters::layers(std::string_view name) const {
-  return parse_layers(text(name), std::string(name));
-}
-
-std::optional<std::filesystem::path> Parameters::file(std::string_view name) const {
-  const std::string& value = text(name);
-  if (value == "none") return std::nullopt;
-  return folder_ / value.substr(0, value.find('#'));
-}
-
-std::shared_ptr<const DraftCheckpoint> Parameters::draft(std::string_view name) const {
-  const std::string& value = text(name);
-  const std::size_t hash = value.find('#');
-  if (hash == std::string::npos) return nullptr;
-  return std::make_shared<const DraftCheckpoint>(open_draft(value.substr(0, hash), folder_));
 }
 
 const std::vector<ParameterInfo>& placement_parameters() {
@@ -359,44 +112,16 @@ std::string Method::Part::canonical() const {
   return std::string(info->name) + (settings.empty() ? "" : ":" + settings);
 }
 
-namespace {
-
-/// Removes the compress parameter from a method's settings.  Returns whether it is before_question.
-bool take_compress(std::map<std::string, std::string>& given, const std::string& where) {
-  const ParameterInfo& p = compress_parameter();
-  const auto found = given.find(std::string(p.name));
-  if (found == given.end()) return false;
-  const std::string value = check_value(p, found->second, fmt::format("{}: {}", where, p.name), {});
-  given.erase(found);
-  return value != p.fallback;
+std::string Method::Part::prefill_key() const {
+  if (info->prefill_of.empty()) return canonical();
+  const MethodInfo& other = find_method(std::string(info->prefill_of), std::string(info->name));
+  std::string out(other.name);
+  for (const ParameterInfo& p : other.parameters) {
+    out += fmt::format("{}{}={}", out.size() == other.name.size() ? ":" : ",", p.name,
+                       parameters.values().find(p.name)->second);
+  }
+  return out;
 }
-
-/// Refuses compress=before_question for a method that does not evict at the end of prompts only.
-void check_compress(const MethodInfo& info, const Policies& policies, const std::string& where) {
-  const bool once = policies.eviction && !policies.eviction->evicts_in_answers();
-  if (once) return;
-  throw input_error(
-      "{}: {}: {}: found before_question with a method that {}, expected one that "
-      "evicts at the end of prompts only",
-      where, info.name, compress_parameter().name,
-      policies.eviction ? "also evicts while it decodes" : "evicts nothing");
-}
-
-Placement placement_of(const Parameters& p) {
-  using Rule = Residency::Rule;
-  static const std::map<std::string, Rule> rules = {{"lru", Rule::kLru},
-                                                    {"lfu", Rule::kLfu},
-                                                    {"demand-lru", Rule::kDemandLru},
-                                                    {"demand-mass", Rule::kDemandMass},
-                                                    {"previous", Rule::kPrevious}};
-  return {.host = p.choice("placement") == "host",
-          .rule = rules.at(p.choice("cache_rule")),
-          .cache_tokens = p.integer("cache_tokens"),
-          .cache_block = p.integer("cache_block"),
-          .insert_blocks = p.integer("cache_insert")};
-}
-
-}  // namespace
 
 void Method::add(const MethodInfo& info, const Spec& spec, const std::string& where,
                  const std::filesystem::path& folder) {
@@ -489,7 +214,7 @@ void Method::finish(std::string label, const std::string& where) {
     glue(name_, std::string(part.info->name));
     glue(canonical_, text);
     eager_ |= part.info->name == "full-eager";
-    if (p.has_sparse_prefill() || p.codec) glue(prefill_key_, text);
+    if (p.has_sparse_prefill() || p.codec) glue(prefill_key_, part.prefill_key());
     if (p.has_sparse_prefill()) decide(prefill, part.info->name, "the prefill");
     if (p.codec) decide(codec, part.info->name, "how keys and values are stored");
     if (p.eviction) decide(eviction, part.info->name, "what is evicted");
@@ -515,55 +240,6 @@ void Method::finish(std::string label, const std::string& where) {
   }
   policies_ = std::make_shared<const Policies>(make());
   with_error_prefix(where, [&] { check_codec(*policies_); });
-}
-
-Spec Spec::parse(const std::string& text, const std::string& where) {
-  const std::size_t colon = text.find(':');
-  Spec out{trim(text.substr(0, colon)), {}};
-  if (colon == std::string::npos) return out;
-  const std::string_view method = method_in(text);
-  std::string_view settings = std::string_view(text).substr(colon + 1);
-  if (!method.empty()) {
-    out.given.emplace(kMethodParameter, trim(method));
-    settings.remove_suffix(std::min(settings.size(), method.size() + kMethodParameter.size() + 2));
-    if (settings.empty()) return out;
-  }
-  for (const std::string& setting : split(settings, ",")) {
-    const std::size_t equals = setting.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw input_error("{}: found \"{}\", expected NAME=VALUE", where,
-                        printable(shorten(setting, 40)));
-    }
-    if (!out.given.emplace(trim(setting.substr(0, equals)), trim(setting.substr(equals + 1)))
-             .second) {
-      throw input_error("{}: found \"{}\" twice, expected it once", where,
-                        printable(setting.substr(0, equals)));
-    }
-  }
-  return out;
-}
-
-Spec Spec::parse(const JsonView& object, const std::string& what) {
-  if (!object.is_object()) object.fail(what);
-  Spec out{object.at("name").as_string(), {}};
-  for (const std::string& key : object.keys()) {
-    if (key == "name") continue;
-    out.given[key] = key == "layers" ? weights_text(object.at(key)) : value_text(object.at(key));
-  }
-  return out;
-}
-
-std::string Spec::text() const {
-  std::string out = name;
-  const auto add = [&](const std::string& key, const std::string& value) {
-    out += (out.size() == name.size() ? ":" : ",") + key + "=" + value;
-  };
-  for (const auto& [key, value] : given) {
-    if (key != kMethodParameter) add(key, value);
-  }
-  const auto method = given.find(std::string(kMethodParameter));
-  if (method != given.end()) add(method->first, method->second);
-  return out;
 }
 
 Method Method::parse(const std::string& spec, const std::string& where,
@@ -634,38 +310,6 @@ Policies Method::make() const {
   out.placement = placement_;
   out.method = name_;
   return out;
-}
-
-std::string_view method_in(std::string_view canonical) {
-  for (const char before : {':', ','}) {
-    const std::string key = before + std::string(kMethodParameter) + "=";
-    const std::size_t at = canonical.find(key);
-    if (at != std::string_view::npos) return canonical.substr(at + key.size());
-  }
-  return {};
-}
-
-std::optional<std::string> setting_in(std::string_view canonical, std::string_view name) {
-  if (const std::string_view method = method_in(canonical); !method.empty()) {
-    if (name == kMethodParameter) return std::string(method);
-    canonical.remove_suffix(method.size() + kMethodParameter.size() + 2);
-    const std::optional<std::string> own = setting_in(canonical, name);
-    return own ? own : setting_in(method, name);
-  }
-  std::vector<std::string> names;
-  const std::string_view methods =
-      canonical.substr(0, std::min(canonical.find("@host:"), canonical.find("@device")));
-  for (const std::string& part : split(methods, "+")) {
-    const std::size_t colon = part.find(':');
-    names.push_back(part.substr(0, colon));
-    if (colon == std::string::npos) continue;
-    for (const std::string& setting : split(std::string_view(part).substr(colon + 1), ",")) {
-      const std::size_t equals = setting.find('=');
-      if (equals != std::string::npos && setting.substr(0, equals) == name)
-        return setting.substr(equals + 1);
-    }
-  }
-  return name == "name" ? std::optional(join(names, "+")) : std::nullopt;
 }
 
 }  // namespace turnbench

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -12,115 +11,10 @@
 
 #include "common/json.h"
 #include "inference/policy/policy.h"
-#include "methods/parts/budget_sharing.h"
+#include "methods/parameters.h"
+#include "methods/spec.h"
 
 namespace turnbench {
-
-class DraftCheckpoint;
-
-/// A number of tokens, or a share of the available tokens.
-struct Budget {
-  bool is_ratio = false;
-  double value = 0;  ///< tokens, or the share
-  /// The number of tokens for `n` available ones: the number itself, or floor(share * n), computed
-  /// so that 0.29 of 100 is 29.
-  int tokens(int n) const;
-};
-
-/// One setting of a method, as `describe method` prints it.
-struct ParameterInfo {
-  enum class Kind {
-    kBudget,
-    kInteger,
-    kNumber,
-    kFlag,
-    kChoice,
-    kFile,
-    kDraft,  ///< a directory with a draft model, or tiny: the embedded one
-    kLayers,
-    kMethod,
-    kScorer  ///< the name of a method that registers a scorer
-  };
-  std::string_view name;
-  Kind kind;
-  std::string_view fallback;  ///< default value as text; "": the parameter is required
-  /// tokens, share, ...; for a choice, its values separated by |; for a draft, the word that
-  /// means "no draft"
-  std::string_view unit;
-  std::string_view description;
-  double min = 0, max = 1e9;
-  /// "strategy=fixed": the value of another parameter without which this one has no effect.
-  /// Alternatives are separated by |.
-  std::string_view only_with = "";
-};
-
-using ParameterValues = std::map<std::string, std::string, std::less<>>;
-
-/// The unit of a parameter; for a choice or scorer, its values separated by |.  Scorers are those
-/// of the registry.
-std::string unit_or_values(const ParameterInfo& p);
-
-/// False if the parameter has no effect given these values of the method's parameters.
-bool has_effect(const ParameterInfo& p, const ParameterValues& values);
-
-/// `list` followed by `more`.
-std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
-                                    const std::vector<ParameterInfo>& more);
-
-/// The checked values of a method's parameters; every declared one has a value.
-class Parameters {
- public:
-  /// Whether the method declares this parameter.
-  bool has(std::string_view name) const { return values_.contains(name); }
-  Budget budget(std::string_view name) const;
-  int integer(std::string_view name) const;
-  double number(std::string_view name) const;
-  bool flag(std::string_view name) const;
-  const std::string& choice(std::string_view name) const;
-  LayerRule layers(std::string_view name) const;
-  /// The path; nullopt if the value is "none".
-  std::optional<std::filesystem::path> file(std::string_view name) const;
-  /// The draft model; null if the value is the parameter's word for "no draft".
-  std::shared_ptr<const DraftCheckpoint> draft(std::string_view name) const;
-
-  /// "name=value,..." in the order of declaration, defaults included.  A file or directory is
-  /// written as PATH#HASH with the hash of its content; a given PATH#HASH is refused if the hash
-  /// differs.
-  const std::string& canonical() const { return canonical_; }
-  const ParameterValues& values() const { return values_; }
-
-  /// Checks `given` against the declarations; `where` names the method in messages; relative paths
-  /// are resolved against `folder`.
-  static Parameters check(const std::vector<ParameterInfo>& declared,
-                          const std::map<std::string, std::string>& given, const std::string& where,
-                          const std::filesystem::path& folder = {});
-
- private:
-  const std::string& text(std::string_view name) const;
-  ParameterValues values_;
-  std::filesystem::path folder_;
-  std::string canonical_;
-};
-
-/// The parameter of a probe whose value is a method with its own settings.  It is the last one: all
-/// text after it belongs to the method.
-constexpr std::string_view kMethodParameter = "method";
-
-/// The parameter whose value is the method whose scores are used.
-constexpr std::string_view kScorerParameter = "scorer";
-
-/// A name and its settings, as written on a command line or in a manifest.
-struct Spec {
-  std::string name;
-  std::map<std::string, std::string> given;
-
-  /// "snapkv:budget=1024"; `where` names the place in messages.
-  static Spec parse(const std::string& text, const std::string& where);
-  /// {"name": "snapkv", "budget": 1024}; `what` names the expected thing in messages.
-  static Spec parse(const JsonView& object, const std::string& what);
-  /// Text that `parse` accepts, with settings in alphabetical order; a method parameter is last.
-  std::string text() const;
-};
 
 class EvictionScorer;
 struct ModelConfig;
@@ -152,6 +46,9 @@ struct MethodInfo {
   std::function<std::shared_ptr<const EvictionScorer>(const Parameters&)> scorer = nullptr;
   /// Makes the policies.  @throws Error (input) for invalid combinations of values.
   std::function<Policies(const Parameters&)> make;
+  /// The method that has the same prefill, if this one has its parameters among its own: both then
+  /// share prefills.  "": no other.
+  std::string_view prefill_of = "";
   /// This method's defaults of placement_parameters(), as far as they differ from the general ones.
   std::map<std::string, std::string> placement = {};
   /// Throws an Error for settings that do not fit a model; null: `check_model` derives all checks
@@ -200,6 +97,8 @@ class Method {
     bool evicts_before_question = false;
     /// "name:parameter=value,...": the part of the canonical text.
     std::string canonical() const;
+    /// What determines the prefill, if it is sparse: `canonical`, or that of `prefill_of`.
+    std::string prefill_key() const;
   };
   const std::vector<Part>& parts() const { return parts_; }
   /// The value of a parameter as text, from the first part that has it.  "name" gives the method's
@@ -235,13 +134,5 @@ const ParameterInfo& compress_parameter();
 /// Refuses a method that evicts before the question, where prompts are computed in one pass.
 /// @throws Error (input); `where` names the place in messages.
 void refuse_before_question(const Method& method, const std::string& where);
-
-/// The canonical text of the method at the end of a probe's canonical text; empty if there is none.
-std::string_view method_in(std::string_view canonical);
-
-/// The value of a setting in a canonical text, from its first method with this setting. "name"
-/// gives the names of the methods, joined by +.  The text may be from an older version: its methods
-/// need not exist.
-std::optional<std::string> setting_in(std::string_view canonical, std::string_view name);
 
 }  // namespace turnbench

@@ -31,6 +31,28 @@ TEST(Method, SpecsAndObjectsAgree) {
   EXPECT_EQ(spec.prefill_key(), "");
 }
 
+// Budgets of loopserve, and loopserve-prefill, share one prefill.
+TEST(Method, PrefillKeyIsThatOfTheMethodWithTheSamePrefill) {
+  const std::string key = Method::parse("loopserve-prefill:alpha=0.9").prefill_key();
+  EXPECT_EQ(key, Method::parse("loopserve-prefill:alpha=0.9").canonical());
+  EXPECT_EQ(Method::parse("loopserve:alpha=0.9,budget=64").prefill_key(), key);
+  EXPECT_EQ(Method::parse("loopserve:alpha=0.9,budget=128,n_d=4").prefill_key(), key);
+  EXPECT_NE(Method::parse("loopserve:alpha=0.8,budget=64").prefill_key(), key);
+}
+
+// Otherwise two methods with different prefills would share one.
+TEST(Method, SamePrefillsHaveTheSameParameters) {
+  for (const MethodInfo& info : all_methods()) {
+    if (info.prefill_of.empty()) continue;
+    for (const ParameterInfo& p : find_method(std::string(info.prefill_of), "test").parameters) {
+      const auto own = std::find_if(info.parameters.begin(), info.parameters.end(),
+                                    [&](const ParameterInfo& mine) { return mine.name == p.name; });
+      ASSERT_NE(own, info.parameters.end()) << info.name << ": " << p.name;
+      EXPECT_EQ(own->fallback, p.fallback) << info.name << ": " << p.name;
+    }
+  }
+}
+
 TEST(Method, Composition) {
   const Method both = Method::parse("loopserve-prefill:alpha=0.9+snapkv:budget=128");
   const Policies p = both.make();
