@@ -61,6 +61,9 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     // Later turns use the sizes of the first one.
     const Sizes sizes = sizes_.local > 0 ? sizes_ : sizes_for(size.prompt_tokens);
     const Sizes index = sizes_for(size.prompt_tokens);
+    const auto held = [&](int window) {
+      return std::min(window, size.prompt_tokens + kCachedAnswer);
+    };
     // A block is cached for all sets of a layer, regardless of which sets read it.
     const int lists = s_.by_head ? size.shape.heads : 1;
     const std::int64_t all = (size.prompt_tokens + kCachedAnswer) / s_.block + 1,
@@ -71,14 +74,14 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
       blocks += static_cast<std::int64_t>(std::ceil(kLargeCache / bytes));
     }
     blocks = std::max(std::min(blocks, all), std::min(read, all));
-    return {
-        .pinned_tokens = s_.sinks + sizes.local + s_.block + 1,
-        .step_tokens = static_cast<std::int32_t>(blocks * s_.block),
-        .first = s_.sinks,
-        .block = s_.block,
-        .lists_per_set = s_.by_head ? size.heads_per_set() : 1,
-        .keys = KeyRows::kPreRope,
-        .index_bytes = WindowBlocks::bytes(size, s_.block, index.local + index.rows + s_.block)};
+    return {.pinned_tokens = s_.sinks + held(sizes.local) + s_.block + 1,
+            .step_tokens = static_cast<std::int32_t>(blocks * s_.block),
+            .first = s_.sinks,
+            .block = s_.block,
+            .lists_per_set = s_.by_head ? size.heads_per_set() : 1,
+            .keys = KeyRows::kPreRope,
+            .index_bytes =
+                WindowBlocks::bytes(size, s_.block, held(index.local) + index.rows + s_.block)};
   }
 
   /// Sinks, and all tokens outside blocks.

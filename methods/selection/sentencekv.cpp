@@ -225,7 +225,8 @@ MethodInfo sentencekv() {
               "budget",
               settings.budget.value, settings.sinks, settings.recent);
         }
-        pool.budget.mean.value *= settings.semantic_factor;
+        double& cached = pool.budget.mean.value;  // at most the largest budget: converted to int
+        cached = std::min(cached * settings.semantic_factor, 1e9);
         Policies out;
         out.eviction = std::make_unique<BudgetedEviction>(
             BudgetedEviction::Settings{.window = pool, .scorer = snapkv_scorer(p)});
