@@ -9,6 +9,8 @@
 namespace turnbench {
 namespace {
 
+constexpr const char* kComparisonFormats[] = {"md", "json"};
+
 struct CompareOptions {
   std::string db, format = "md", lengths, output;
   ComparisonRequest request;
@@ -53,19 +55,22 @@ void add_compare_command(CLI::App& app, const CommonOptions& common) {
       ->transform(whole_number(0, 1'000'000))
       ->capture_default_str();
   const CLI::Option* format =
-      command->add_option("--format", o->format, "md, json")->check(one_of({"md", "json"}));
+      command->add_option("--format", o->format, "md, json; default: by the extension of -o, or md")
+          ->check(one_of({"md", "json"}));
   command->add_option("-o,--output", o->output,
                       "file; default: stdout. Replaces only files that turnbench wrote");
   command->add_flag("--force", o->force, "with -o: replace any file");
   command->callback([o, format, &common] {
     check_json(common, *format, o->format);
+    const std::string asked = common.json ? "json" : format->count() > 0 ? o->format : "";
+    o->format = chosen_format(asked, o->output, kComparisonFormats);
     check_score_choice(o->request.choice);
     if (!o->lengths.empty()) o->request.lengths = length_bounds(o->lengths);
     const Store store = Store::open(o->db);
     o->request.experiment = asked_or_latest(store, o->request.experiment);
     const MethodComparison comparison = compare_methods(store, o->request);
-    const std::string text = common.json || o->format == "json" ? comparison_json(comparison)
-                                                                : comparison_markdown(comparison);
+    const std::string text =
+        o->format == "json" ? comparison_json(comparison) : comparison_markdown(comparison);
     print_or_write(text, o->output, o->force);
   });
 }

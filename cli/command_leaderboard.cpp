@@ -9,6 +9,8 @@
 namespace turnbench {
 namespace {
 
+constexpr const char* kBoardFormats[] = {"md", "csv", "json"};
+
 struct LeaderboardOptions {
   std::vector<std::string> stores;
   std::string format = "md", output;
@@ -63,16 +65,20 @@ void add_leaderboard_command(CLI::App& app, const CommonOptions& common) {
       ->allow_extra_args(false);
   command->add_option("--model", o->request.model, "only this model, by its label");
   add_score_choice(*command, o->request.choice);
-  const CLI::Option* format = command->add_option("--format", o->format, "md, csv, json")
-                                  ->check(one_of({"md", "csv", "json"}));
+  const CLI::Option* format =
+      command
+          ->add_option("--format", o->format,
+                       "md, csv, json; default: by the extension of -o, or md")
+          ->check(one_of({"md", "csv", "json"}));
   command->add_option("-o,--output", o->output,
                       "file; default: stdout. Replaces only files that turnbench wrote");
   command->add_flag("--force", o->force, "with -o: replace any file");
   command->callback([o, format, &common] {
     check_json(common, *format, o->format);
-    if (common.json) o->format = "json";
-    check_score_choice(o->request.choice);
     check_files(*o);
+    const std::string asked = common.json ? "json" : format->count() > 0 ? o->format : "";
+    o->format = chosen_format(asked, o->output, kBoardFormats);
+    check_score_choice(o->request.choice);
     const std::string text = leaderboard_text(*o);
     print_or_write(text, o->output, o->force);
   });

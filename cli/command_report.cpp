@@ -36,37 +36,6 @@ Comparison comparison_of(const ReportOptions& o) {
   return {o.adjust == "holm" ? Adjustment::kHolm : Adjustment::kMaxT, o.margin.value_or(0)};
 }
 
-/// The format of a file name's ending; empty for other endings.
-std::string format_of(const std::string& file) {
-  const std::string ending = std::filesystem::path(file).extension().string();
-  for (const char* format : kReportFormats) {
-    if (ending == std::string(".") + format) return format;
-  }
-  return "";
-}
-
-/// The requested format, or that of the file name's ending; md for names without an ending.
-std::string chosen_format(const std::string& asked, const std::string& file) {
-  const std::string of_file = format_of(file);
-  if (asked.empty()) {
-    const std::string ending = std::filesystem::path(file).extension().string();
-    if (of_file.empty() && !ending.empty()) {
-      throw input_error(
-          "--output: found the ending \"{}\", expected one of: .{}; or --format", printable(ending),
-          join(std::vector<std::string>(std::begin(kReportFormats), std::end(kReportFormats)),
-               ", ."));
-    }
-    return of_file.empty() ? "md" : of_file;
-  }
-  const bool known = std::find(std::begin(kReportFormats), std::end(kReportFormats), asked) !=
-                     std::end(kReportFormats);
-  if (known && !of_file.empty() && of_file != asked) {
-    throw input_error("--output: found a name that ends with .{} and the format {}, expected .{}",
-                      of_file, asked, asked);
-  }
-  return asked;
-}
-
 void check_output(const ReportOptions& o) {
   std::error_code ignored;
   if (!o.output.empty() && std::filesystem::equivalent(o.output, o.db, ignored))
@@ -217,7 +186,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
     check_json(common, *format, o->render.format);
     check_output(*o);
     const std::string asked = format->count() > 0 ? o->render.format : common.json ? "json" : "";
-    o->render.format = chosen_format(asked, o->output);
+    o->render.format = chosen_format(asked, o->output, kReportFormats);
     if (o->no_formula_guard && o->render.format != "csv") {
       throw input_error("--no-formula-guard: found the format {}, expected --format csv",
                         printable(o->render.format));

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/report_file.h"
@@ -26,6 +29,27 @@ void check_json(const CommonOptions& common, const CLI::Option& format, const st
   if (common.json && format.count() > 0 && value != of_json) {
     throw input_error("--json: found --format {} too, expected only one of them", printable(value));
   }
+}
+
+std::string chosen_format(const std::string& asked, const std::string& file,
+                          std::span<const char* const> formats) {
+  const std::vector<std::string> all(formats.begin(), formats.end());
+  const auto is_known = [&](const std::string& name) {
+    return std::find(all.begin(), all.end(), name) != all.end();
+  };
+  const std::string ending = std::filesystem::path(file).extension().string();
+  const std::string of_file = ending.empty() ? "" : ending.substr(1);
+  if (asked.empty()) {
+    if (ending.empty()) return all.front();
+    if (is_known(of_file)) return of_file;
+    throw input_error("--output: found the ending \"{}\", expected one of: .{}; or --format",
+                      printable(ending), join(all, ", ."));
+  }
+  if (is_known(asked) && is_known(of_file) && of_file != asked) {
+    throw input_error("--output: found a name that ends with .{} and the format {}, expected .{}",
+                      of_file, asked, asked);
+  }
+  return asked;
 }
 
 std::string asked_or_latest(const Store& store, const std::string& asked) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "cli/cli.h"
@@ -17,6 +18,13 @@ void check_score_choice(const ScoreChoice& choice);
 /// Rejects --json with another format than `of_json`.
 void check_json(const CommonOptions& common, const CLI::Option& format, const std::string& value,
                 const std::string& of_json = "json");
+
+/// The format of an output: the one that `asked` names, else that of the file name's ending; the
+/// first of `formats` for names without an ending.
+/// @throws Error (input) for an ending that is none of them without `asked`, and for an ending that
+/// names another of them than `asked`.
+std::string chosen_format(const std::string& asked, const std::string& file,
+                          std::span<const char* const> formats);
 
 /// The experiment that `asked` names; if it is empty, the latest.
 /// @throws Error (input) if the store has none.

@@ -162,9 +162,10 @@ TableWriter best_fit(const Pivot& pivot, const EntryColumns& columns) {
 }
 
 /// The notes of a table that belong under it on its page.
-std::string short_notes(const Pivot& p, const std::string& marks) {
+std::string short_notes(const Pivot& p, const EntryColumns& columns, const std::string& marks) {
   std::string out;
-  if (!p.basis.empty()) out += note_text(p.basis);
+  const std::string basis = p.basis_note(columns.difference);
+  if (!basis.empty()) out += note_text(basis);
   if (!p.label_note().empty()) out += note_text(p.label_note());
   if (!marks.empty()) out += note_text(marks);
   return out.empty() ? out : "\\begin{minipage}{\\linewidth}\n" + out + "\\end{minipage}\n";
@@ -208,7 +209,7 @@ std::string render_latex(const Results& results, const Comparison& comparison,
     const std::string marks = columns.mean ? marks_note({&p}, "Bold", "Underlined") : std::string();
     out += floats(p, columns, results.manifest().smoke,
                   fmt::format("tab:{}-{}", results.manifest().name, results.table_number(i)),
-                  short_notes(p, marks));
+                  short_notes(p, columns, marks));
     for (const std::string& note : p.notes) out += note_text(note);
     if (!p.comparability.empty()) out += note_text(kNotAlike);
     for (const ComparabilityRemark& remark : p.comparability) out += note_text(describe(remark));

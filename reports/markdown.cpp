@@ -96,7 +96,7 @@ std::string markdown_table(const Pivot& p, const std::string& warning,
     }
     out += markdown_row(fields);
   }
-  for (const std::string& note : {p.basis, p.label_note()}) {
+  for (const std::string& note : {p.basis_note(columns.difference), p.label_note()}) {
     if (!note.empty()) out += "\n" + markdown_paragraph(note) + "\n";
   }
   for (const std::string& note : p.notes) out += "\n" + markdown_paragraph(note) + "\n";

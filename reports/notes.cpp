@@ -59,7 +59,10 @@ std::string caption(const std::vector<Pivot>& pivots, const std::string& differe
   const auto shares = std::count_if(pivots.begin(), pivots.end(),
                                     [&](const Pivot& p) { return scales && p.shows_shares(); });
   std::string out = shares == std::ssize(pivots) ? "Means x100" : "Means";
-  out += columns.interval ? " with 95% intervals over dialogues" : " over dialogues";
+  const bool intervals =
+      columns.interval &&
+      std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) { return p.has_intervals(); });
+  out += intervals ? " with 95% intervals over dialogues" : " over dialogues";
   if (shares > 0 && shares < std::ssize(pivots)) out += ", scores x100";
   const auto compared = std::find_if(pivots.begin(), pivots.end(),
                                      [](const Pivot& p) { return p.has_differences(); });
@@ -73,9 +76,9 @@ std::string caption(const std::vector<Pivot>& pivots, const std::string& differe
         "differences of the table by {})",
         differences,
         several ? "differences to the methods that are" : "difference to the method that is",
-        !columns.interval ? ""
-        : several         ? "their interval and "
-                          : "its interval and ",
+        !intervals ? ""
+        : several  ? "their interval and "
+                   : "its interval and ",
         several ? "their" : "its",
         comparison.adjustment == Adjustment::kHolm ? "Holm's method" : "step-down maxT");
   }
@@ -88,6 +91,9 @@ std::string caption(const std::vector<Pivot>& pivots, const std::string& differe
                        equivalent->comparison.margin);
   }
   out += ".";
+  if (columns.interval && !intervals) out += " Intervals need two dialogues of each dataset.";
+  if (equivalent == pivots.end() && compared != pivots.end() && compared->comparison.margin > 0)
+    out += " Equivalence is tested for scores with two dialogues of each dataset.";
   if (!counters) return out;
   std::vector<std::string> meanings;
   for (const ReportedCounter& c : reported_counters()) {

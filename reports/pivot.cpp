@@ -81,6 +81,11 @@ std::string Pivot::label_note() const {
   return settings.empty() ? "" : "Labels leave out " + settings + ".";
 }
 
+std::string Pivot::basis_note(bool shows_differences) const {
+  if (!shows_differences || !has_differences()) return basis;
+  return basis + " Differences to " + join(baselines, ", ") + ".";
+}
+
 bool Pivot::shows_shares() const {
   return std::all_of(values.begin(), values.end(),
                      [](const TableValue* value) { return value->is_share(); });
@@ -88,6 +93,10 @@ bool Pivot::shows_shares() const {
 
 bool Pivot::has_marks() const {
   return any_entry(*this, [](const Entry& e) { return e.mark != Mark::kNone; });
+}
+
+bool Pivot::has_intervals() const {
+  return any_entry(*this, [](const Entry& e) { return e.estimate.interval.has_value(); });
 }
 
 bool Pivot::has_differences() const {

@@ -57,9 +57,11 @@ struct Pivot {
   /// For each row, the values of `comparability` for its methods.
   std::vector<std::string> row_comparability;
 
-  /// Describes the data in a line under the table: "Dialogues: 24 of each of 4 datasets.  Means
-  /// over position (begin, end).  Differences to full."; "" if there are no numbers.
+  /// Describes the data: "Dialogues: 24 of each of 4 datasets.  Means over position (begin, end)."
   std::string basis;
+  /// The line under the table that describes the data, and the baselines if the table shows the
+  /// differences to them: "... Differences to full."; "" if there are no numbers.
+  std::string basis_note(bool shows_differences) const;
 
   /// The label of a row in one of its dimensions, and the head of a column at one of its levels;
   /// methods have their short labels.
@@ -83,6 +85,7 @@ struct Pivot {
   bool has_pending() const;
   bool has_published_notes() const;
   bool has_marks() const;
+  bool has_intervals() const;
   bool has_differences() const;
   bool has_equivalence() const;
   bool has_published_equivalence() const;

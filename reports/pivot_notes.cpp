@@ -185,7 +185,6 @@ std::string title_of(const TableLayout& layout) {
 std::string basis_of(const TableLayout& layout, const Pivot& pivot) {
   std::string out = dialogues(layout);
   if (!pivot.averages.empty()) out += (out.empty() ? "" : " ") + describe(pivot.averages);
-  if (pivot.has_differences()) out += " Differences to " + join(pivot.baselines, ", ") + ".";
   return out;
 }
 

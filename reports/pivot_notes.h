@@ -15,8 +15,8 @@ constexpr const char *kNotRun = "not run", *kNoValue = "no value";
 /// The table's title, with the meaning and the unit of its values.
 std::string title_of(const TableLayout& layout);
 
-/// The line below a table: "Dialogues: 24 of each of 4 datasets.  Means over position (begin,
-/// end).  Differences to full."; "" if there are no numbers.
+/// Pivot::basis: "Dialogues: 24 of each of 4 datasets.  Means over position (begin, end)."; "" if
+/// there are no numbers.
 std::string basis_of(const TableLayout& layout, const Pivot& pivot);
 
 /// Adds the notes on blank entries, on methods without a baseline, on missing parts of means and on

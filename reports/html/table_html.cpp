@@ -182,7 +182,7 @@ std::string table_notes_html(const Pivot& p) {
                                  direction(p, /*better=*/true), baseline));
   }
   out += note_html(marks_note({&p}, "Bold", "Underlined"));
-  out += note_html(p.basis);
+  out += note_html(p.basis_note(true));
   out += note_html(p.label_note());
   for (const std::string& note : p.notes) out += note_html(note);
   if (p.comparability.empty()) return out;

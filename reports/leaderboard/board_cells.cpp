@@ -166,8 +166,10 @@ void BoardReader::add(const BoardExperiment& experiment) {
                   restricted(results.stratum(cell.key, -1), population(cell.dataset_hash)),
                   {},
                   failed[cell.key],
-                  results.progress(cell).total,
+                  0,
                   store.environments_of(cell.key)};
+    const CellProgress& progress = results.progress(cell);
+    own.planned = progress.pending() + own.dialogues().size();
     for (const auto& [name, by_cell] : costs) {
       if (const auto found = by_cell.find(cell.key); found != by_cell.end())
         own.costs[name] = found->second;
@@ -208,6 +210,13 @@ void BoardReader::add_notes(const std::vector<std::string>& smoke) {
 }
 
 }  // namespace
+
+std::set<std::uint32_t> BoardCell::dialogues() const {
+  std::set<std::uint32_t> out;
+  for (const TurnValue& turn : scores.turns) out.insert(turn.dialogue);
+  for (const auto& [dialogue, turns] : failed) out.insert(dialogue);
+  return out;
+}
 
 BoardCells read_board_cells(const std::vector<const Store*>& stores,
                             const LeaderboardRequest& request,

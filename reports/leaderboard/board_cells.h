@@ -24,8 +24,11 @@ struct BoardCell {
   Stratum scores;                           ///< of all turns
   std::map<std::string, Stratum> costs;     ///< by counter or timing
   std::map<std::uint32_t, int> failed;      ///< number of failed turns, by dialogue
-  std::size_t planned = 0;                  ///< dialogues
+  std::size_t planned = 0;                  ///< dialogues, without those that ran without a score
   std::set<std::string> environments = {};  ///< ids: builds and machines
+
+  /// The dialogues with a score or a failure.
+  std::set<std::uint32_t> dialogues() const;
 };
 
 /// The cells of several stores, each once.

@@ -85,13 +85,10 @@ std::string partial_datasets(const BoardGrid& grid, const SharedTerms& terms) {
   std::vector<std::string> order;
   std::map<std::string, std::pair<std::size_t, std::size_t>> least;  // run, planned
   for_each_ranked(grid, terms, [&](const BoardMethod&, const BoardCell& cell) {
-    std::set<std::uint32_t> dialogues;
-    for (const TurnValue& turn : cell.scores.turns) dialogues.insert(turn.dialogue);
-    for (const auto& [dialogue, turns] : cell.failed) dialogues.insert(dialogue);
-    const auto [found, is_new] =
-        least.try_emplace(cell.cell.dataset, dialogues.size(), cell.planned);
+    const std::pair own(cell.dialogues().size(), cell.planned);
+    const auto [found, is_new] = least.try_emplace(cell.cell.dataset, own);
     if (is_new) order.push_back(cell.cell.dataset);
-    found->second = std::min(found->second, {dialogues.size(), cell.planned});
+    found->second = std::min(found->second, own);
   });
   std::vector<std::string> out;
   for (const std::string& dataset : order) {

@@ -11,13 +11,6 @@
 namespace turnbench {
 namespace {
 
-std::set<std::uint32_t> dialogues_of(const BoardCell& cell) {
-  std::set<std::uint32_t> out;
-  for (const TurnValue& turn : cell.scores.turns) out.insert(turn.dialogue);
-  for (const auto& [dialogue, turns] : cell.failed) out.insert(dialogue);
-  return out;
-}
-
 [[noreturn]] void refuse_different(const BoardCell& known, const BoardCell& more,
                                    const std::string& what, const std::string& dialogue, int turn) {
   const Cell& cell = known.cell;
@@ -93,9 +86,9 @@ void join_cells(BoardCell& known, const Store& known_store, const BoardCell& mor
                 const Store& more_store) {
   require_equal_records(known, known_store, more, more_store);
   require_equal_scores(known, more);
-  const std::set<std::uint32_t> own = dialogues_of(known);
+  const std::set<std::uint32_t> own = known.dialogues();
   std::set<std::uint32_t> taken;
-  for (const std::uint32_t dialogue : dialogues_of(more)) {
+  for (const std::uint32_t dialogue : more.dialogues()) {
     const bool replaces = known.failed.contains(dialogue) && !more.failed.contains(dialogue);
     if (replaces || !own.contains(dialogue)) taken.insert(dialogue);
   }

@@ -41,8 +41,8 @@ TEST(CompareCommand, ReplacesOnlyItsOwnFiles) {
   const TemporaryDirectory directory;
   const std::string db = directory.write("s.db", small_store());
   for (const char* format : {"md", "json"}) {
-    const std::string file = directory.path(format);
-    const Arguments write = {"compare", "snapkv", "full", db, "--format", format, "-o", file};
+    const std::string file = directory.path(std::string("a.") + format);
+    const Arguments write = {"compare", "snapkv", "full", db, "-o", file};  // that of the ending
     EXPECT_EQ(run_program(write).code, 0) << format;
     EXPECT_EQ(run_program(write).code, 0) << format << " is replaced";
     EXPECT_EQ(read_file(file),

@@ -58,7 +58,7 @@ TEST_F(LeaderboardCommand, ReplacesOnlyItsOwnFiles) {
   for (const char* name : {"a.md", "a.csv", "a.json"}) {
     const std::string file = directory_.path(name);
     const std::string format = std::filesystem::path(name).extension().string().substr(1);
-    const Arguments write = {"leaderboard", db_, "--format", format, "-o", file};
+    const Arguments write = {"leaderboard", db_, "-o", file};  // the format of the ending
     EXPECT_EQ(run_program(write).code, 0) << name;
     EXPECT_EQ(run_program(write).code, 0) << name << " is replaced";
     EXPECT_EQ(read_file(file), run_program({"leaderboard", db_, "--format", format}).out);
@@ -85,6 +85,12 @@ TEST(MalformedLeaderboard, IsRefusedInOneLine) {
        "found no --metric"},
       {"store as output", with_small_store({"leaderboard", "DB", "-o", "DB"}),
        "expected another file"},
+      {"output with the ending of a format that it does not have",
+       with_small_store({"leaderboard", "DB", "-o", "ranks.html"}),
+       "--output: found the ending \".html\", expected one of: .md, .csv, .json; or --format"},
+      {"output with the ending of another format",
+       with_small_store({"leaderboard", "DB", "--format", "md", "-o", "ranks.csv"}),
+       "--output: found a name that ends with .csv and the format md, expected .md"},
       {"two formats", with_small_store({"leaderboard", "DB", "--json", "--format", "csv"}),
        "--json: found --format csv too"},
   };

@@ -505,6 +505,8 @@ TEST(Report, EntriesShowTheChosenColumns) {
   EXPECT_NE(all.find(" [paper 12.50, "), std::string::npos);
   EXPECT_EQ(compact.find("[paper"), std::string::npos);
   EXPECT_EQ(compact.find("95% intervals over"), std::string::npos) << compact;
+  EXPECT_NE(all.find("Differences to full."), std::string::npos);
+  EXPECT_EQ(compact.find("Differences to"), std::string::npos) << compact;
   EXPECT_EQ(report.run({"--columns", "mean"}).out, compact);
   EXPECT_EQ(report.run({"--columns", "mean,interval,difference,published"}).out, all);
   EXPECT_NE(report.run({"--columns", "mean,published", "--format", "tex"}).out.find("[paper 12.50"),

@@ -80,8 +80,9 @@ TEST_F(BaselineTables, ComparesWithEachBaselineOfTheSameBudget) {
   EXPECT_EQ(p.notes, (std::vector<std::string>{
                          "No difference to snapkv (same budget) for full: no such method exists.",
                          "No difference to h2o (same budget) for full: no such method exists."}));
-  EXPECT_TRUE(p.basis.ends_with(" Differences to snapkv (same budget), h2o (same budget)."))
-      << p.basis;
+  EXPECT_EQ(p.basis_note(true),
+            p.basis + " Differences to snapkv (same budget), h2o (same budget).");
+  EXPECT_EQ(p.basis_note(false), p.basis);
 }
 
 // All differences of the table are one family: each adjusted p is that of `compare` over all eight.

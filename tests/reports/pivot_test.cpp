@@ -120,7 +120,7 @@ TEST(Markdown, NamesWhatDifferencesAreTo) {
       "Means over turn (1, 2).",
       "Means over dataset (tiny-fact, tiny-hop), position (begin, end). Differences to full."};
   for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(make_pivot(results, results.tables()[i]).basis,
+    EXPECT_EQ(make_pivot(results, results.tables()[i]).basis_note(true),
               std::string("Dialogues: 1 of each of 2 datasets. ") + means[i]);
   }
   const std::string md = render_markdown(results);
