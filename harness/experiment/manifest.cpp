@@ -36,9 +36,10 @@ void require_distinct(const JsonView& json, const Entries& entries, const Label&
   }
 }
 
-/// Distinct methods or probes; their labels are appended to `labels`.
+/// Methods or probes; their labels are appended to `labels`.  Only in smoke runs may some be equal
+/// except for their labels.
 template <typename T>
-std::vector<T> parse_specs(const JsonView& json, const std::string& what,
+std::vector<T> parse_specs(const JsonView& json, const std::string& what, bool is_smoke,
                            const std::filesystem::path& folder, std::vector<std::string>& labels) {
   std::vector<T> out;
   std::map<std::string, std::string> seen;  // canonical -> label
@@ -46,7 +47,7 @@ std::vector<T> parse_specs(const JsonView& json, const std::string& what,
     out.push_back(T::parse(item, folder));
     labels.push_back(out.back().label());
     const auto [first, is_new] = seen.emplace(out.back().canonical(), labels.back());
-    if (!is_new)
+    if (!is_new && !is_smoke)
       item.fail(fmt::format("each {} once: it is \"{}\" again", what, printable(first->second)));
   }
   require_distinct(json, labels, [](const std::string& label) { return label; });
@@ -61,6 +62,7 @@ ModelEntry parse_model(const JsonView& json) {
   }
   json.require_known_keys({"name", "path", "dtype", "kv_dtype", "math", "template"});
   out.name = json.at("name").as_string();
+  if (trim(out.name).empty()) json.at("name").fail("a name for tables");
   out.path = json.get("path", std::string());
   out.dtype = json.get("dtype", std::string("auto"));
   const std::vector<std::string> dtypes = {"auto", "f32", "f16", "bf16"};
@@ -91,6 +93,7 @@ DatasetEntry parse_dataset(const JsonView& json) {
                            "leave_out"});
   out.name = json.at("name").as_string();
   out.label = json.get("label", out.name);
+  if (trim(out.label).empty()) json.at("label").fail("a name for tables");
   out.task = json.get("task", std::string());
   out.source = json.get("source", std::string());
   out.metric = json.get("metric", std::string());
@@ -137,13 +140,14 @@ std::set<std::string> labels_given_in(const JsonView& json) {
 
 /// Parses methods and probes, at least one in total.
 void parse_measured(const JsonView& json, const std::filesystem::path& folder, Manifest& m) {
+  const bool is_smoke = !m.smoke.empty();
   std::vector<std::string> labels;
   if (json.has("methods") || !json.has("probes")) {
-    m.methods = parse_specs<Method>(json.at("methods"), "method", folder, labels);
+    m.methods = parse_specs<Method>(json.at("methods"), "method", is_smoke, folder, labels);
     if (m.methods.empty() && !json.has("probes")) json.at("methods").fail("at least one method");
   }
   if (json.has("probes")) {
-    m.probes = parse_specs<ProbeSpec>(json.at("probes"), "probe", folder, labels);
+    m.probes = parse_specs<ProbeSpec>(json.at("probes"), "probe", is_smoke, folder, labels);
     if (m.probes.empty()) json.at("probes").fail("at least one probe");
   }
 }
@@ -271,6 +275,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
   m.text = text;
   m.name = parse_name(json.at("name"));
   m.title = json.get("title", m.name);
+  m.smoke = json.get("smoke", std::string());
   m.description = json.get("description", std::string());
   m.models = one_or_more<ModelEntry>(json.at("models"), parse_model);
   require_distinct(json.at("models"), m.models, [](const ModelEntry& e) { return e.name; });
@@ -292,7 +297,6 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
   m.answers = parse_enums(json, "answers", Answers::kOwn, {Answers::kOwn, Answers::kGold});
   parse_decoding(json, m, use);
   check_dense_history(json, m);
-  m.smoke = json.get("smoke", std::string());
   if (json.has("tables")) {
     for (const JsonView& table : json.at("tables").items())
       m.tables.push_back(parse_table(table, m, use));

@@ -130,6 +130,7 @@ std::string read_published(const Manifest& manifest) {
   if (manifest.published.empty()) return "";
   const std::filesystem::path path = manifest.path.parent_path() / manifest.published;
   std::string csv = read_file(path);
+  require_utf8(csv, path.string());
   const std::vector<PublishedNumber> rows = parse_published(csv, path.string());
   if (rows.empty()) {
     throw input_error("{}: found no numbers, expected a header and a line for each", path.string());

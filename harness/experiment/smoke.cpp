@@ -68,26 +68,42 @@ OrderedJson short_method(const Method& method, int more) {
     for (const ParameterInfo& p : part.info->parameters)
       out[std::string(p.name)] = short_value(p, part.parameters, more);
     for (const auto& [name, value] : part.placement.values()) out[name] = value;
+    if (part.evicts_before_question)
+      out[std::string(compress_parameter().name)] = "before_question";
     parts.push_back(std::move(out));
   }
   return {{"label", method.label()}, {"method", std::move(parts)}};
 }
 
-/// Methods that differ in the experiment also differ here.  For example, a quarter and 2,048 tokens
-/// would both become 144, so the second becomes 145.  `source` names the run in messages.
+/// The first of make(0), make(1), ... whose name is not in `seen`, which receives it; make(0) if
+/// the numbers change nothing.  `name` gives the canonical name of what was made.
+template <typename Make, typename Name>
+auto distinct(std::set<std::string>& seen, const Make& make, const Name& name) {
+  auto first = make(0);
+  const std::string usual = name(first);
+  if (seen.insert(usual).second) return first;
+  for (int more = 1;; ++more) {
+    auto out = make(more);
+    const std::string other = name(out);
+    if (other == usual) return first;
+    if (seen.insert(other).second) return out;
+  }
+}
+
+/// Methods that differ in the experiment also differ here, if they have settings in tokens.  For
+/// example, a quarter and 2,048 tokens would both become 144, so the second becomes 145.  `source`
+/// names the run in messages.
 OrderedJson short_methods(const std::vector<const Method*>& methods, const std::string& source,
                           const std::filesystem::path& folder) {
   OrderedJson out = OrderedJson::array();
   std::set<std::string> seen;
   for (const Method* method : methods) {
-    for (int more = 0;; ++more) {
-      OrderedJson one = short_method(*method, more);
-      const Json json = parse_json(one.dump(), source);
-      const JsonView view(json, source);
-      if (!seen.insert(Method::parse(view, folder).canonical()).second) continue;
-      out.push_back(std::move(one));
-      break;
-    }
+    out.push_back(distinct(
+        seen, [&](int more) { return short_method(*method, more); },
+        [&](const OrderedJson& one) {
+          const Json json = parse_json(one.dump(), source);
+          return Method::parse(JsonView(json, source), folder).canonical();
+        }));
   }
   return out;
 }
@@ -124,13 +140,16 @@ OrderedJson short_probes(const OrderedJson& written, const std::vector<ProbeSpec
       if (p.kind != ParameterInfo::Kind::kMethod)
         others += fmt::format("{}={},", p.name, *probe.setting(p.name));
     }
-    for (int more = 0;; ++more) {
-      const std::string text = fmt::format("{}:{}method={}", probe.info().name, others,
-                                           short_text(*probe.method(), more));
-      if (!seen.insert(ProbeSpec::parse(text, "smoke run", folder).canonical()).second) continue;
-      out.push_back({{"label", probe.label()}, {"probe", text}});
-      break;
-    }
+    const std::string text = distinct(
+        seen,
+        [&](int more) {
+          return fmt::format("{}:{}method={}", probe.info().name, others,
+                             short_text(*probe.method(), more));
+        },
+        [&](const std::string& spec) {
+          return ProbeSpec::parse(spec, "smoke run", folder).canonical();
+        });
+    out.push_back({{"label", probe.label()}, {"probe", text}});
   }
   return out;
 }

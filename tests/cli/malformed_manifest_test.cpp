@@ -201,6 +201,7 @@ TEST(MalformedManifest, Refused) {
                 "line 2: found the value \"about 40\""),
       published("too many fields", "method,value\nsnapkv:budget=64,window=8,1\n",
                 "found 3 fields, expected 2"),
+      published("not UTF-8", "method,value,note\nfull,1,\xff\n", "p.csv: byte 25: found 0xff"),
       published("open quote", "method,value\n\"full,1\n", "a quote that is not closed"),
   };
   expect_refusals(cases);

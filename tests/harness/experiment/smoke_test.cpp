@@ -332,5 +332,36 @@ TEST(Smoke, ShrinksRatiosLikeTheirTokens) {
   EXPECT_EQ(setting("tova:budget=0.00001"), "1");
 }
 
+// No setting in tokens tells them apart: their stand-ins are computed once, and shown twice.
+TEST(Smoke, EqualStandInsKeepTheirLabels) {
+  const Manifest small = smoke_manifest(
+      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
+      "quest:budget=64,dense_layers=2", "quest:budget=64,dense_layers=3", "round:lw=2", "round:lw=3"],
+      "probes": ["recall:method=quest:budget=64,dense_layers=2",
+                 "recall:method=quest:budget=64,dense_layers=3"]})",
+                     "m.json"),
+      {});
+  ASSERT_EQ(small.methods.size(), 4u);
+  EXPECT_EQ(small.methods[0].canonical(), small.methods[1].canonical());
+  EXPECT_NE(small.methods[0].label(), small.methods[1].label());
+  ASSERT_EQ(small.probes.size(), 2u);
+  const Plan plan = make_plan(resolve_experiment(small, {}, 0));
+  EXPECT_EQ(plan.cells.size(), 6u);
+  for (const Unit& unit : plan.units) EXPECT_EQ(unit.cells.size(), 2u);
+  EXPECT_NO_THROW(parse_manifest(small.text, "store"));
+}
+
+TEST(Smoke, KeepsTheTimeOfEviction) {
+  const Manifest small = smoke_manifest(
+      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
+      "snapkv:budget=256", "snapkv:budget=256,compress=before_question"]})",
+                     "m.json"),
+      {});
+  const auto budget = [&](std::size_t i) { return small.methods[i].setting("budget"); };
+  EXPECT_EQ(budget(0), budget(1));
+  EXPECT_EQ(small.methods[0].setting("compress"), "prompt");
+  EXPECT_EQ(small.methods[1].setting("compress"), "before_question");
+}
+
 }  // namespace
 }  // namespace turnbench
