@@ -86,13 +86,16 @@ std::string line_of(const std::vector<std::string>& methods, const Inactivity& w
   return out;
 }
 
-/// Whether a method keeps, reads and computes as much as full attention by its nature: it is full
-/// attention, or only stores keys and values in its own way.
-bool reads_everything(const MethodSettings& method) {
-  return std::all_of(method.parts.begin(), method.parts.end(), [](const auto& part) {
-    return part.info != nullptr && !part.kinds.prefill && !part.kinds.eviction &&
-           !part.kinds.selection;
-  });
+/// Whether counts of tokens cannot show that a method was active: it is full attention, only stores
+/// keys and values in its own way, or clamps distances.
+bool is_not_counted(const MethodSettings& method) {
+  const auto& parts = method.parts;
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const auto& part) { return part.kinds.clamps_distances; }) ||
+         std::all_of(parts.begin(), parts.end(), [](const auto& part) {
+           return part.info != nullptr && !part.kinds.prefill && !part.kinds.eviction &&
+                  !part.kinds.selection;
+         });
 }
 
 }  // namespace
@@ -101,13 +104,13 @@ std::vector<std::string> inactive_methods(const std::vector<Cell>& cells,
                                           const std::map<std::string, CellUsage>& by_cell) {
   std::vector<std::string> methods;  // in table order
   std::map<std::string, std::vector<OfDataset>> datasets;
-  std::map<std::string, bool> exact_methods;  // by canonical text: reads_everything
+  std::map<std::string, bool> not_counted;  // by canonical text
   for (const Cell& cell : cells) {
     const auto usage = by_cell.find(cell.key);
     if (usage == by_cell.end() || is_probe(cell) || is_imported(cell)) continue;
-    const auto [exact, unknown] = exact_methods.try_emplace(cell.method_canonical);
-    if (unknown) exact->second = reads_everything(MethodSettings::parse(cell.method_canonical));
-    if (exact->second) continue;
+    const auto [excluded, unknown] = not_counted.try_emplace(cell.method_canonical);
+    if (unknown) excluded->second = is_not_counted(MethodSettings::parse(cell.method_canonical));
+    if (excluded->second) continue;
     const auto [of_method, is_new] = datasets.try_emplace(cell.method);
     if (is_new) methods.push_back(cell.method);
     std::vector<OfDataset>& list = of_method->second;

@@ -59,8 +59,6 @@ struct Unused {
   const char *kind, *what, *sql;
 };
 constexpr Unused kUnused[] = {
-    {"cells", "cells of no experiment",
-     "SELECT key FROM cell WHERE key NOT IN (SELECT cell FROM experiment_cell)"},
     {"models", "models of no cell",
      "SELECT hash FROM model WHERE hash NOT IN (SELECT model FROM cell)"},
     {"datasets", "datasets of no cell",

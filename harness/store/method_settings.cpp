@@ -24,7 +24,8 @@ PolicyKinds kinds_of(const MethodInfo& info, const ParameterValues& values) {
   const Policies policies =
       info.make(Parameters::check(info.parameters, required, std::string(info.name)));
   return {policies.has_sparse_prefill(), policies.eviction != nullptr,
-          policies.selection != nullptr, policies.codec != nullptr};
+          policies.selection != nullptr, policies.codec != nullptr,
+          policies.selection && policies.selection->traits().max_distance != 0};
 }
 
 /// "a=1,b=2" as a map.

@@ -13,6 +13,8 @@ namespace turnbench {
 /// The kinds of policies that a method has.
 struct PolicyKinds {
   bool prefill = false, eviction = false, selection = false, codec = false;
+  /// The selection clamps distances (SelectionTraits::max_distance), also if it reads all tokens.
+  bool clamps_distances = false;
 
   bool none() const { return !prefill && !eviction && !selection && !codec; }
   bool limits_tokens() const { return eviction || selection; }

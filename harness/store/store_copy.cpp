@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "harness/store/schema.h"
 #include "harness/store/store.h"
 
 namespace turnbench {
@@ -30,6 +31,15 @@ void sync(const fs::path& path) {
   if (!done) throw not_written(path);
 }
 
+/// Whether the file is a store that may be replaced.
+/// @throws Error (input) if it is a database of another program, or a store of a newer version.
+bool is_replaceable(const fs::path& path) {
+  if (!is_sqlite(path)) return false;
+  const Database db(path, Database::Mode::kReadOnly);
+  if (!is_new(db)) check_schema(db);
+  return true;
+}
+
 void check_target(const fs::path& from, const fs::path& to) {
   std::error_code ignored;
   if (fs::equivalent(from, to, ignored))
@@ -39,13 +49,15 @@ void check_target(const fs::path& from, const fs::path& to) {
   const fs::path folder = to.has_parent_path() ? to.parent_path() : ".";
   if (!directory_exists(folder))
     throw input_error("{}: found no such folder, expected an existing one", folder.string());
-  require_own_file(to, "store", [&] { return is_sqlite(to); });
   for (const char* suffix : {"-wal", "-journal"}) {
     const fs::path log = to.string() + suffix;
     if (!path_exists(log)) continue;
-    throw input_error("{}: found {}, expected a store that no program has open", to.string(),
-                      log.filename().string());
+    throw input_error(
+        "{}: found {}, expected a store that no program has open (if a killed run left the file, "
+        "`turnbench status` of the store removes it)",
+        to.string(), log.filename().string());
   }
+  require_own_file(to, "store", [&] { return is_replaceable(to); });
 }
 
 /// Removes a partial copy, unless it was renamed.

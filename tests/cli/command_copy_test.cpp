@@ -16,6 +16,14 @@
 namespace turnbench::test {
 namespace {
 
+// Places of 32-bit numbers in the header of an SQLite file (sqlite.org/fileformat.html, 1.3).
+constexpr std::size_t kUserVersionAt = 60, kApplicationIdAt = 68;
+
+/// The file with a small number in its header.
+std::string with_header(std::string file, std::size_t at, char number) {
+  return file.replace(at, 4, std::string{0, 0, 0, number});
+}
+
 class Copy : public testing::Test {
  protected:
   std::string file(const std::string& name) const { return directory_.path(name); }
@@ -128,6 +136,18 @@ TEST_F(Copy, WrongFilesAreRefused) {
          return Arguments{"copy", d.write("a.db", small_store()), d.write("m.json", "{}")};
        },
        "m.json: found a file that is no store, expected another name"},
+      {"a database of another program",
+       [](const TemporaryDirectory& d) {
+         return Arguments{"copy", d.write("a.db", small_store()),
+                          d.write("b.db", with_header(small_store(), kApplicationIdAt, 1))};
+       },
+       "b.db: found an SQLite file of another program"},
+      {"a store of a newer program",
+       [](const TemporaryDirectory& d) {
+         return Arguments{"copy", d.write("a.db", small_store()),
+                          d.write("b.db", with_header(small_store(), kUserVersionAt, 99))};
+       },
+       "made by a newer turnbench"},
       {"no folder",
        [](const TemporaryDirectory& d) {
          return Arguments{"copy", d.write("a.db", small_store()), d.path("none/b.db")};

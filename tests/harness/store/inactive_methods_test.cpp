@@ -83,6 +83,12 @@ TEST_F(InactiveMethods, ExcludeCodecsOfTheCache) {
   EXPECT_EQ(status()["inactive"], Json::array());
 }
 
+// `infllm` reads all tokens of a short prompt, but at clamped distances.
+TEST_F(InactiveMethods, ExcludeMethodsThatClampDistances) {
+  ASSERT_EQ(run({"full", "infllm:budget=5"}).code, 0);
+  EXPECT_EQ(status()["inactive"], Json::array());
+}
+
 // A selection that reads everything and a prefill that computes everything, also with a kept cache.
 TEST_F(InactiveMethods, CoverEveryKindAndHistory) {
   const std::vector<std::string> methods = {"snapkv:budget=4096", "quest:budget=4096",
