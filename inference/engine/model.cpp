@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -98,19 +99,53 @@ void check_fits(const Checkpoint& c, DType dtype) {
   }
 }
 
+/// Whether the exponent of no element has all bits set, as those of infinities and NaN have.
+/// No early exit, so that the loop is vectorised.
+template <typename Element>
+bool all_below(const std::byte* data, std::size_t count, Element exponent) {
+  int found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    Element x;
+    std::memcpy(&x, data + i * sizeof(x), sizeof(x));
+    found |= (x & exponent) == exponent ? 1 : 0;
+  }
+  return found == 0;
+}
+
+bool all_finite(const std::byte* data, DType type, std::size_t count) {
+  if (type == DType::kF32) return all_below<std::uint32_t>(data, count, 0x7F800000);
+  return all_below<std::uint16_t>(data, count, type == DType::kF16 ? 0x7C00 : 0x7F80);
+}
+
+/// Refuses checkpoints with tensors that were not loaded: config.json then describes another model.
+void check_all_loaded(const Checkpoint& c, const std::set<std::string>& loaded) {
+  if (!c.tensors) return;
+  for (const auto& [name, tensor] : c.tensors->all()) {
+    const bool is_known = loaded.contains(name) ||
+                          name.ends_with("rotary_emb.inv_freq") ||  // of older versions
+                          (c.config.tied_embeddings && name == "lm_head.weight");
+    if (is_known) continue;
+    throw input_error("{}: found the tensor {}, expected only those that config.json describes",
+                      printable(c.name), printable(name));
+  }
+}
+
 constexpr std::size_t kBlockBytes = std::size_t{16} << 20;  // of a matrix, loaded at a time
 
 /// The source of weights: a checkpoint, or the random generator.
 class Source {
  public:
-  Source(const Checkpoint& c, Backend& backend, DType dtype, Math math)
-      : c_(c), backend_(backend), dtype_(dtype), math_(math) {}
+  /// loaded: receives the names of the tensors that are loaded.
+  Source(const Checkpoint& c, Backend& backend, DType dtype, Math math,
+         std::set<std::string>& loaded)
+      : c_(c), backend_(backend), dtype_(dtype), math_(math), loaded_(loaded) {}
 
   /// Loads rows [first, first + rows) of `m`.  The tensor in the file is checked before the matrix
   /// of `total` rows is allocated, so that config.json alone cannot cause a large allocation.
   void load_rows(std::unique_ptr<WeightMatrix>& m, std::int64_t total, std::int64_t first,
                  const std::string& name, std::int64_t rows, std::int64_t columns) const {
     const TensorView* t = c_.tensors ? &c_.tensors->at(name, {rows, columns}) : nullptr;
+    loaded_.insert(name);
     if (m == nullptr) m = backend_.make_matrix(total, columns, dtype_, math_);
     // In blocks, so that the file and its packed copy are not in memory at the same time.
     const DType type = t != nullptr ? t->dtype : dtype_;
@@ -121,6 +156,7 @@ class Source {
       const std::int64_t count = std::min(block, rows - r);
       if (t != nullptr) {
         const auto part = t->bytes.subspan(r * row_bytes, count * row_bytes);
+        check_finite(name, part.data(), type, count * columns);
         m->set_rows(first + r, part.data(), type, count);
         c_.tensors->release_pages(part);
       } else {
@@ -143,6 +179,8 @@ class Source {
     std::vector<float> out(static_cast<std::size_t>(size), synthetic);
     if (c_.tensors) {
       const TensorView& t = c_.tensors->at(name, {size});
+      loaded_.insert(name);
+      check_finite(name, t.bytes.data(), t.dtype, out.size());
       read(t, 0, out.size(), out.data());
     } else if (synthetic == 0) {
       Random random = stream(name);
@@ -152,6 +190,13 @@ class Source {
   }
 
  private:
+  /// Attention can hide values that are not finite from the logits.
+  void check_finite(const std::string& name, const std::byte* data, DType type,
+                    std::size_t count) const {
+    if (all_finite(data, type, count)) return;
+    throw input_error("{}: {}: found an infinity or a NaN, expected finite weights",
+                      printable(c_.name), name);
+  }
   /// Draws rows [first, first + count) of a random matrix in the model's dtype.
   void draw_rows(const std::string& name, std::int64_t first, std::int64_t count,
                  std::int64_t columns, std::byte* out) const {
@@ -179,6 +224,7 @@ class Source {
   Backend& backend_;
   DType dtype_;
   Math math_;
+  std::set<std::string>& loaded_;
 };
 
 }  // namespace
@@ -240,8 +286,9 @@ Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, D
       math_(math) {
   const ModelConfig& c = config_;
   if (backends[0]->memory()->is_host()) check_fits(checkpoint, dtype);
+  std::set<std::string> loaded;
   std::vector<Source> sources;
-  for (Backend* backend : backends) sources.emplace_back(checkpoint, *backend, dtype, math);
+  for (Backend* backend : backends) sources.emplace_back(checkpoint, *backend, dtype, math, loaded);
   const std::int64_t hidden = c.hidden, ffn = c.ffn, head_dim = c.head_dim;
   const std::int64_t q_size = c.heads * head_dim, kv_size = c.kv_heads * head_dim;
   for (int l = 0; l < c.layers; ++l) {
@@ -289,6 +336,7 @@ Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, D
                  hidden);
   if (!c.tied_embeddings || stages_.count() > 1)
     first.load_rows(embedding_, c.vocab, 0, embedding, c.vocab, hidden);
+  check_all_loaded(checkpoint, loaded);
   // Other backends read the weights in streams that do not wait for these backends.
   for (Backend* backend : backends) backend->memory()->synchronize();
   rope_frequencies_ = turnbench::rope_frequencies(c.rope, c.head_dim);

@@ -38,7 +38,8 @@ RopeConfig parse_rope(const JsonView& config, std::int64_t max_positions) {
   rope.original_max_positions =
       scaling.get_integer("original_max_position_embeddings", max_positions, 1);
   if (type == "default") return rope;
-  rope.factor = positive("factor", 1);
+  rope.factor = scaling.at("factor").as_number();
+  if (!(rope.factor > 0)) scaling.at("factor").fail("a number above 0");
   if (type == "linear") {
     rope.scaling = RopeConfig::Scaling::kLinear;
   } else if (type == "llama3") {
@@ -66,7 +67,7 @@ RopeConfig parse_rope(const JsonView& config, std::int64_t max_positions) {
 std::vector<int> parse_sliding_window(const JsonView& config, const std::string& family,
                                       int layers) {
   std::vector<int> window(static_cast<std::size_t>(layers), 0);
-  if (!config.has("sliding_window")) return window;
+  if (family == "llama" || !config.has("sliding_window")) return window;
   const bool qwen = family == "qwen2" || family == "qwen3";
   if (qwen && !config.get("use_sliding_window", false)) return window;
   const int size = size_of_key(config, "sliding_window");
@@ -120,6 +121,8 @@ ModelConfig parse_model_config(const JsonView& config) {
     config.at("model_type").fail("one of: " + join(families, ", "));
   }
   if (config.get("hidden_act", std::string("silu")) != "silu") config.at("hidden_act").fail("silu");
+  if (config.has("quantization_config"))
+    config.at("quantization_config").fail("none: quantized weights are not supported");
   m.hidden = size_of_key(config, "hidden_size");
   m.layers = static_cast<int>(config.at("num_hidden_layers").as_integer(1, kMaxLayers));
   m.heads = size_of_key(config, "num_attention_heads");
@@ -157,6 +160,10 @@ ModelConfig parse_model_config(const JsonView& config) {
   m.qk_norm = m.family == "qwen3";
   m.sliding_window = parse_sliding_window(config, m.family, m.layers);
   m.eos_tokens = parse_token_ids(config, "eos_token_id");
+  for (const int token : m.eos_tokens) {
+    if (token >= m.vocab)
+      config.at("eos_token_id").fail(fmt::format("ids below vocab_size ({})", m.vocab));
+  }
   const std::vector<int> bos = parse_token_ids(config, "bos_token_id");
   m.bos_token = bos.empty() ? -1 : bos[0];
   return m;

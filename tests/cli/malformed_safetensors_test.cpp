@@ -48,10 +48,21 @@ Malformed sharded(const char* name,
           expected};
 }
 
+/// Sets an element of a tensor of float32.
+void set_value(SmallModel& m, const char* name, std::size_t i, float value) {
+  const std::size_t begin = m.tensor(name)["data_offsets"][0];
+  std::memcpy(m.data.data() + begin + i * sizeof(value), &value, sizeof(value));
+}
+
 TEST(MalformedSafetensors, ValidFilesRun) {
   const TemporaryDirectory d;
   const Finished whole = run_program(write_model(d, {}));
   EXPECT_EQ(whole.code, 0) << whole.err;
+  SmallModel old;  // tensors of older versions, and a copy of tied embeddings, have no effect
+  old.add("model.layers.0.self_attn.rotary_emb.inv_freq", {2});
+  old.add("lm_head.weight", {16, 8});
+  const TemporaryDirectory other;
+  EXPECT_EQ(run_program(write_model(other, old)).out, whole.out);
   EXPECT_EQ(whole.json()["logits"][0].size(), 16u);
   const TemporaryDirectory shards;
   const Malformed good = sharded(
@@ -162,6 +173,22 @@ TEST(MalformedSafetensors, OneFile) {
                 m.tensor("model.layers.0.input_layernorm.weight")["data_offsets"];
           },
           "data that overlaps the tensor"),
+      damaged(
+          "NaN that attention would hide",
+          [](SmallModel& m) { set_value(m, "model.layers.0.self_attn.q_proj.weight", 9, NAN); },
+          "model.layers.0.self_attn.q_proj.weight: found an infinity or a NaN"),
+      damaged(
+          "infinity in a vector",
+          [](SmallModel& m) { set_value(m, "model.norm.weight", 7, -INFINITY); },
+          "model.norm.weight: found an infinity or a NaN"),
+      damaged(
+          "tensor of another architecture",
+          [](SmallModel& m) { m.add("model.layers.0.self_attn.q_norm.weight", {4}); },
+          "found the tensor model.layers.0.self_attn.q_norm.weight, expected only those that"),
+      damaged(
+          "more layers than config.json has",
+          [](SmallModel& m) { m.add("model.layers.1.input_layernorm.weight", {8}); },
+          "found the tensor model.layers.1.input_layernorm.weight"),
   };
   expect_refusals(cases);
 }
@@ -227,11 +254,11 @@ TEST(MalformedSafetensors, ShardIndex) {
   expect_refusals(cases);
 }
 
+// A finite weight of the final norm, with which its outputs overflow.
 TEST(MalformedSafetensors, NaNLogitsAreAnError) {
   const TemporaryDirectory d;
   SmallModel m;
-  const float nan = NAN;
-  std::memcpy(m.data.data(), &nan, sizeof(nan));
+  set_value(m, "model.norm.weight", 3, 3e38f);
   Arguments arguments = write_model(d, m);
   for (const char* command : {"logits", "generate"}) {
     arguments[0] = command;

@@ -23,6 +23,12 @@ inline const std::filesystem::path kModels = TURNBENCH_SOURCE_DIR "/tests/data/m
 /// A model of tests/data/models (or of any other directory), with at most `layers` layers.
 inline Checkpoint small_checkpoint(const std::string& name, int layers = INT_MAX) {
   Checkpoint out = Checkpoint::open((kModels / name).string());
+  if (layers < out.config.layers) {  // a model refuses tensors of other layers than its own
+    out.tensors = Safetensors::open(out.directory, [layers](const std::string& tensor) {
+      constexpr std::string_view kLayer = "model.layers.";
+      return !tensor.starts_with(kLayer) || std::stoi(tensor.substr(kLayer.size())) < layers;
+    });
+  }
   out.config.layers = std::min(out.config.layers, layers);
   out.config.sliding_window.resize(static_cast<std::size_t>(out.config.layers));
   return out;
