@@ -54,7 +54,10 @@ class Fields {
   /// A text or a list of texts; none if the field is missing.
   std::vector<std::string> texts(const std::string& ours) const {
     if (!has(ours)) return {};
-    return at(ours).is_string() ? std::vector{at(ours).as_string()} : at(ours).as_strings();
+    const JsonView value = at(ours);
+    if (value.is_string()) return {value.as_string()};
+    if (!value.is_array()) value.fail("a text or a list of texts");
+    return value.as_strings();
   }
 
  private:
@@ -116,9 +119,12 @@ std::vector<Paragraph> paragraphs_of(const JsonView& context, std::size_t turn) 
     for (std::string& text : split_context(context.as_string(), {})) add(std::move(text));
     return out;
   }
+  if (!context.is_array()) context.fail("a text or a list of paragraphs");
   for (const JsonView& item : context.items()) {
     if (item.is_string()) {
       add(item.as_string());
+    } else if (!item.is_object()) {
+      item.fail("a text, or an object with source and text");
     } else {
       out.push_back({item.at("source").as_string(), item.at("text").as_string()});
     }

@@ -113,6 +113,12 @@ TEST(Custom, RefusesNamesThatNoLineHas) {
 }
 
 TEST(Custom, RefusesWithFileLineAndField) {
+  EXPECT_EQ(refusal(R"({"question": "q?", "references": 5})"),
+            "F:1: /references: found 5, expected a text or a list of texts");
+  EXPECT_EQ(refusal(R"({"question": "q?", "references": "a", "context": 5})"),
+            "F:1: /context: found 5, expected a text or a list of paragraphs");
+  EXPECT_EQ(refusal(R"({"question": "q?", "references": "a", "context": [5]})"),
+            "F:1: /context/0: found 5, expected a text, or an object with source and text");
   const std::string good = R"({"question": "q?", "references": "a"})";
   EXPECT_EQ(refusal(good + "\n{\"references\": \"a\"}").substr(0, 5), "F:2: ");
   EXPECT_EQ(
