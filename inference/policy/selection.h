@@ -15,9 +15,10 @@ struct Blend {
 };
 
 /// The slots that the attention of a layer reads: [lists][slots].  No lists: all slots are read.
-/// The number of lists, their sets and the order of slots are as in KeepSets, but lists of
-/// different lengths are always allowed.  The last slot of every list must be the slot of the last
-/// query row.  In a decode step, this is the slot of the current token, the last slot of its set.
+/// There is either one list per set of the LayerView, or one list per query head, with slots of the
+/// set that the head reads.  Slots ascend strictly and are below the set's size.  Lists may have
+/// different lengths.  The last slot of every list must be the slot of the last query row.  In a
+/// decode step, this is the slot of the current token, the last slot of its set.
 struct Selection {
   std::vector<std::vector<std::int32_t>> slots;
   Blend blend = {};
