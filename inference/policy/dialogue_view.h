@@ -29,7 +29,8 @@ struct DialogueView {
   int answer_limit = 0;  ///< maximal length of the turn's answer in tokens; 0: unknown
   /// The tokens of a text, without special tokens; may be null.
   std::function<std::vector<int>(std::string_view text)> encode = nullptr;
-  /// The tokens that the chat template writes between a message and its answer; may be null.
+  /// The tokens that the chat template writes between a message and its answer, without the answer
+  /// prefix; may be null.
   std::function<std::vector<int>()> cue = nullptr;
 };
 

@@ -2,6 +2,7 @@
 
 #include "harness/store/inactive_methods.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "methods/method.h"
