@@ -67,8 +67,8 @@ struct LayerView {
   /// For EvictionPolicy::after_prefill: the policy's scoring passes, all computed; null if it has
   /// none.
   const ScoringPasses* scoring = nullptr;
-  /// True at the end of a prompt with placement=host: the layer is then offloaded, unless `demand`
-  /// keeps it on the device.
+  /// True at the end of a prompt if the method has placement=host, whatever `demand` returns.  The
+  /// layer is offloaded at this point, unless `demand` keeps it on the device.
   bool goes_to_host = false;
   BackgroundTasks* background = nullptr;
   /// Arrays in the backend's memory, valid until the policy has selected: until `select`,
