@@ -69,7 +69,8 @@ void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
   if (!summary.no_server.empty()) {
     throw runtime_error(
         "{}: found no server ({}), expected one that answers; {} of {} judgements done",
-        chat_url(o.options.chat.url).display, summary.no_server, done.done, done.judgements);
+        chat_url(o.options.chat.url).display, summary.no_server, done.done - done.failed,
+        done.judgements);
   }
   if (!common.quiet) print_summary(summary, rubric.metric());
   if (summary.stopped) {
