@@ -39,6 +39,26 @@ TEST_F(LeaderboardCommand, PrintsTheMethodsOfAStore) {
   }
 }
 
+// They have answers, but no score.
+TEST_F(LeaderboardCommand, DialoguesWithoutReferencesAreNotPartial) {
+  directory_.write("d.jsonl", R"({"question": "Who?", "references": "Ann"})"
+                              "\n"
+                              R"({"question": "Where?", "references": ""})");
+  const std::string manifest = directory_.write("m.json", R"({"name": "m", "models": ["tiny"],
+    "datasets": [{"name": "jsonl", "source": "d.jsonl"}], "max_new_tokens": 2,
+    "methods": ["full", "streamingllm:budget=16"]})");
+  const std::string db = directory_.path("m.db");
+  ASSERT_EQ(run_program({"run", manifest, "--db", db}).code, 0);
+  const std::string out = run_program({"leaderboard", db}).out;
+  EXPECT_NE(out.find("1 dialogue"), std::string::npos) << out;
+  EXPECT_EQ(out.find("Partial"), std::string::npos) << out;
+  ASSERT_EQ(run_program({"run", manifest, "--db", directory_.path("p.db"), "--limit", "1"}).code,
+            0);
+  EXPECT_NE(run_program({"leaderboard", directory_.path("p.db")})
+                .out.find("Partial: jsonl 1 of 2 dialogues with a result."),
+            std::string::npos);
+}
+
 TEST_F(LeaderboardCommand, JoinsStoresAndNamesTheDifference) {
   const std::string copy = directory_.write("copy.db", small_store());
   const std::string one = run_program({"leaderboard", db_, "--json"}).out;
