@@ -431,5 +431,19 @@ TEST(InfLlm, ShortDialoguesAreFullAttention) {
   EXPECT_EQ(window.sequence.counters.prefill_pairs, full.sequence.counters.prefill_pairs);
 }
 
+// The window has half of the budget, but no more tokens than there are.
+TEST(InfLlm, MemoryIsBoundedByThePrompt) {
+  const Policies p = Method::parse("infllm:budget=1000000000").make();
+  const DeviceNeeds needs =
+      p.selection->demand({.shape = {.layers = 1, .heads = 4, .kv_heads = 2, .head_dim = 16},
+                           .sets = 2,
+                           .tokens = 200,
+                           .prompt_tokens = 200},
+                          nullptr);
+  EXPECT_LT(needs.pinned_tokens, 2000);
+  EXPECT_LT(needs.step_tokens, 2000);
+  EXPECT_LT(needs.index_bytes, 1 << 20);
+}
+
 }  // namespace
 }  // namespace turnbench

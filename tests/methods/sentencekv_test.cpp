@@ -267,6 +267,7 @@ TEST(SentenceKv, PoolAndBudgets) {
   EXPECT_EQ(kept("sentencekv:budget=100", layer), kept("snapkv:budget=300", layer));
   EXPECT_EQ(kept("sentencekv:budget=0.1", layer)[0].size(), 300u);
   EXPECT_EQ(kept("sentencekv:budget=400", layer)[0].size(), 1000u);
+  EXPECT_EQ(kept("sentencekv:budget=1000000000", layer)[0].size(), 1000u) << "the largest budget";
   EXPECT_THROW(Method::parse("sentencekv:budget=63"), Error);
 }
 
