@@ -25,8 +25,8 @@ struct Placement {
   /// Tokens of the device cache, per KV set and layer.  With kLru and kLfu, the buffer of a step is
   /// allocated in addition to the cache.  With kPrevious, a cache that is smaller than what a step
   /// loads is enlarged.  kDemandLru and kDemandMass need at least as many tokens as a step
-  /// loads; with these rules, 0 means exactly this number.  A smaller positive value is raised to it
-  /// if the policy defines blocks (DeviceNeeds::block); otherwise, it is an error.
+  /// loads; with these rules, 0 means exactly this number.  A smaller positive value is raised to
+  /// it if the policy defines blocks (DeviceNeeds::block); otherwise, it is an error.
   int cache_tokens = 0;
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
