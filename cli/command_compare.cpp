@@ -61,9 +61,7 @@ void add_compare_command(CLI::App& app, const CommonOptions& common) {
                       "file; default: stdout. Replaces only files that turnbench wrote");
   command->add_flag("--force", o->force, "with -o: replace any file");
   command->callback([o, format, &common] {
-    check_json(common, *format, o->format);
-    const std::string asked = common.json ? "json" : format->count() > 0 ? o->format : "";
-    o->format = chosen_format(asked, o->output, kComparisonFormats);
+    o->format = chosen_format(common, *format, o->format, o->output, kComparisonFormats);
     check_score_choice(o->request.choice);
     if (!o->lengths.empty()) o->request.lengths = length_bounds(o->lengths);
     const Store store = Store::open(o->db);

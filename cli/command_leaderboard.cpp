@@ -74,10 +74,8 @@ void add_leaderboard_command(CLI::App& app, const CommonOptions& common) {
                       "file; default: stdout. Replaces only files that turnbench wrote");
   command->add_flag("--force", o->force, "with -o: replace any file");
   command->callback([o, format, &common] {
-    check_json(common, *format, o->format);
     check_files(*o);
-    const std::string asked = common.json ? "json" : format->count() > 0 ? o->format : "";
-    o->format = chosen_format(asked, o->output, kBoardFormats);
+    o->format = chosen_format(common, *format, o->format, o->output, kBoardFormats);
     check_score_choice(o->request.choice);
     const std::string text = leaderboard_text(*o);
     print_or_write(text, o->output, o->force);

@@ -183,10 +183,8 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
                       "tables, csv by its columns, json by its keys");
   command->add_flag("--force", o->force, "with -o: replace any file");
   command->callback([o, format, chart, &common] {
-    check_json(common, *format, o->render.format);
     check_output(*o);
-    const std::string asked = format->count() > 0 ? o->render.format : common.json ? "json" : "";
-    o->render.format = chosen_format(asked, o->output, kReportFormats);
+    o->render.format = chosen_format(common, *format, o->render.format, o->output, kReportFormats);
     if (o->no_formula_guard && o->render.format != "csv") {
       throw input_error("--no-formula-guard: found the format {}, expected --format csv",
                         printable(o->render.format));

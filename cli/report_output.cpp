@@ -31,8 +31,11 @@ void check_json(const CommonOptions& common, const CLI::Option& format, const st
   }
 }
 
-std::string chosen_format(const std::string& asked, const std::string& file,
+std::string chosen_format(const CommonOptions& common, const CLI::Option& format,
+                          const std::string& value, const std::string& file,
                           std::span<const char* const> formats) {
+  check_json(common, format, value);
+  const std::string asked = format.count() > 0 ? value : common.json ? "json" : "";
   const std::vector<std::string> all(formats.begin(), formats.end());
   const auto is_known = [&](const std::string& name) {
     return std::find(all.begin(), all.end(), name) != all.end();

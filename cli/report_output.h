@@ -19,11 +19,12 @@ void check_score_choice(const ScoreChoice& choice);
 void check_json(const CommonOptions& common, const CLI::Option& format, const std::string& value,
                 const std::string& of_json = "json");
 
-/// The format of an output: the one that `asked` names, else that of the file name's ending; the
-/// first of `formats` for names without an ending.
-/// @throws Error (input) for an ending that is none of them without `asked`, and for an ending that
-/// names another of them than `asked`.
-std::string chosen_format(const std::string& asked, const std::string& file,
+/// The format of an output: that of --format or --json, else that of the file name's ending; the
+/// first of `formats` for names without an ending.  `value` is that of --format.
+/// @throws Error (input) for --json with another format, without both for an ending that is none of
+/// the formats, and for an ending that names another format than the one that was asked for.
+std::string chosen_format(const CommonOptions& common, const CLI::Option& format,
+                          const std::string& value, const std::string& file,
                           std::span<const char* const> formats);
 
 /// The experiment that `asked` names; if it is empty, the latest.
