@@ -28,15 +28,16 @@ struct Line {
 };
 
 void print_csv_header(bool layers) {
-  fmt::print("model,dataset,position,method,dialogue,turn,step{}", layers ? ",layer" : "");
+  fmt::print("model,dataset,position,method,history,answers,dialogue,turn,step{}",
+             layers ? ",layer" : "");
   for (const LedgerField& field : kLedgerFields) fmt::print(",{}", field.name);
   fmt::print("\n");
 }
 
 void print_csv(const Line& line) {
-  fmt::print("{},{},{},{},{},{},{}", csv_field(line.cell.model), csv_field(line.cell.dataset),
-             csv_field(line.cell.position), csv_field(line.cell.method), csv_field(line.dialogue),
-             line.turn, line.step);
+  fmt::print("{},{},{},{},{},{},{},{},{}", csv_field(line.cell.model), csv_field(line.cell.dataset),
+             csv_field(line.cell.position), csv_field(line.cell.method), line.cell.history,
+             line.cell.answers, csv_field(line.dialogue), line.turn, line.step);
   if (line.layer) fmt::print(",{}", *line.layer);
   for (const LedgerField& field : kLedgerFields) fmt::print(",{}", line.entry.*field.value);
   fmt::print("\n");
@@ -47,6 +48,8 @@ void print_json(const Line& line) {
                      {"dataset", line.cell.dataset},
                      {"position", line.cell.position},
                      {"method", line.cell.method},
+                     {"history", line.cell.history},
+                     {"answers", line.cell.answers},
                      {"dialogue", line.dialogue},
                      {"turn", line.turn},
                      {"step", line.step}};
@@ -121,8 +124,8 @@ void add_ledger_command(CLI::App& app, const CommonOptions& common) {
         experiment, [&](const std::string& key, const std::string& dialogue, int turn,
                         const Ledger& ledger, const std::string& dropped) {
           const auto found = cells.find(key);
-          any = true;
           if (found == cells.end()) return;
+          any = true;
           if (!dropped.empty()) ++shortened[dropped];
           Line line{found->second, dialogue, turn, 0, {}, {}};
           const auto print = common.json ? print_json : print_csv;
@@ -144,9 +147,9 @@ void add_ledger_command(CLI::App& app, const CommonOptions& common) {
     }
     if (!any) {
       fmt::print(stderr,
-                 "{}: no cell of experiment \"{}\" ran alone (manifest: isolated) with keys "
+                 "{}: no {}cell of experiment \"{}\" ran alone (manifest: isolated) with keys "
                  "and values in host memory\n",
-                 o->db, printable(experiment));
+                 o->db, o->methods.empty() ? "" : "chosen ", printable(experiment));
     }
   });
 }

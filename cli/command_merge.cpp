@@ -45,7 +45,7 @@ void print(const std::string& out, const MergeSummary& summary) {
   }
   for (const std::string& note : summary.notes) fmt::print("{}\n", printable(note));
   if (failed > 0) fmt::print("{} failed dialogues gave way to results of other stores\n", failed);
-  fmt::print("{}: {} dialogues\n", printable(out), summary.units);
+  fmt::print("{}: {}\n", printable(out), counted(summary.units, "dialogue"));
 }
 
 }  // namespace

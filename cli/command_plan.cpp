@@ -79,7 +79,7 @@ class Planning {
         memory.worker.if_answers_differ += kProcessBytes;
       }
     }
-    out.memory = PlannedMemory(plan, out.cost, workers, process);
+    out.memory = PlannedMemory(plan, out.cost, workers, process, run_.memory_limit);
     if (options_.out.empty()) return out;
     plan.units = std::move(units);
     plan.probe_units = std::move(probe_units);

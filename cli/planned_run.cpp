@@ -118,8 +118,8 @@ std::string range(std::size_t least, std::size_t most) {
 }  // namespace
 
 PlannedMemory::PlannedMemory(const Plan& plan, const PlanCost& cost, std::span<const int> workers,
-                             std::size_t of_process)
-    : process(of_process), total(of_process), at_most(of_process) {
+                             std::size_t of_process, std::size_t limit_of_worker)
+    : process(of_process), limit(limit_of_worker), total(of_process), at_most(of_process) {
   for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
     const PlanCost::Memory& bytes = cost.memory[m];
     const auto count = static_cast<std::size_t>(workers[m]);
@@ -149,7 +149,10 @@ PlannedRun& PlannedRun::operator+=(const PlannedRun& next) {
   cost.max_new_tokens += next.cost.max_new_tokens;
   cost.longest_prompt = std::max(cost.longest_prompt, next.cost.longest_prompt);
   cost.flops += next.cost.flops;
+  cost.refused_units += next.cost.refused_units;
+  if (cost.refusal.empty()) cost.refusal = next.cost.refusal;
   memory.process = std::max(memory.process, next.memory.process);
+  memory.limit = next.memory.limit;
   memory.total = std::max(memory.total, next.memory.total);
   memory.at_most = std::max(memory.at_most, next.memory.at_most);
   memory.models.insert(memory.models.end(), next.memory.models.begin(), next.memory.models.end());
@@ -170,6 +173,7 @@ OrderedJson to_json(const PlannedRun& run) {
                      {"prompt_tokens", c.prompt_tokens},
                      {"unshared_prompt_tokens", c.unshared_prompt_tokens},
                      {"max_new_tokens", c.max_new_tokens},
+                     {"refused_units", c.refused_units},
                      {"longest_prompt", c.longest_prompt},
                      {"memory", to_json(run.memory)},
                      {"prefill_flop", c.flops},
@@ -197,6 +201,10 @@ void print(const PlannedRun& run) {
       c.unshared_prompt_tokens, c.max_new_tokens, c.longest_prompt, c.flops / 1e12, c.flops / 1e11,
       duration(run.time.seconds));
   if (const std::string basis = basis_of(run); !basis.empty()) fmt::print("    {}\n", basis);
+  if (c.refused_units > 0) {
+    fmt::print("  will fail        {} of {} units, the first because: {}\n", c.refused_units,
+               c.units, c.refusal);
+  }
   const PlannedMemory& memory = run.memory;
   fmt::print("  memory           {}{}\n", range(memory.total, memory.at_most),
              memory.total == memory.at_most
@@ -206,6 +214,10 @@ void print(const PlannedRun& run) {
     fmt::print("    {}: weights {}, each of {} workers {}\n", m.name,
                range(m.bytes.weights, m.bytes.weights), m.workers,
                range(m.bytes.worker.if_answers_agree, m.bytes.worker.if_answers_differ));
+    if (m.may_exceed(memory.limit)) {
+      fmt::print("      may exceed --memory-limit: dialogues that need more than {} MiB fail\n",
+                 memory.limit >> 20);
+    }
   }
   if (run.power) print_power(*run.power);
 }

@@ -20,17 +20,22 @@ struct PlannedMemory {
     std::string name;
     PlanCost::Memory bytes;
     int workers = 0;
+
+    /// limit: bytes of a worker and the weights; 0: none.
+    bool may_exceed(std::size_t limit) const {
+      return limit > 0 && bytes.weights + bytes.worker.if_answers_differ > limit;
+    }
   };
-  std::size_t process = 0;
+  std::size_t process = 0, limit = 0;
   std::vector<OfModel> models;  ///< models with work to do
   /// Expected, if methods' answers agree and have their usual lengths; and the maximum, if no two
   /// answers agree and all have their maximum length.
   std::size_t total = 0, at_most = 0;
 
   PlannedMemory() = default;
-  /// process: bytes. workers: number for each model.
+  /// process: bytes.  workers: number for each model.  limit: bytes per worker; 0: none.
   PlannedMemory(const Plan& plan, const PlanCost& cost, std::span<const int> workers,
-                std::size_t process);
+                std::size_t process, std::size_t limit);
 };
 
 /// --power: the number of dialogues at which a difference of `points` is detected, estimated from a

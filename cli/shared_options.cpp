@@ -28,7 +28,7 @@ DType parse_dtype(const std::string& name, const char* option) {
 }
 
 Math parse_math(const std::string& name) {
-  for (Math m : {Math::kF32, Math::kBF16Linear, Math::kBF16}) {
+  for (Math m : kAllMath) {
     if (name_of(m) == name) return m;
   }
   throw input_error("--math: found \"{}\", expected f32, bf16-linear or bf16", printable(name));
@@ -36,9 +36,10 @@ Math parse_math(const std::string& name) {
 
 /// The dtype of the weights, as --dtype and --math say.
 DType weight_dtype(const ModelOptions& options, Math math, const Checkpoint& checkpoint) {
-  if (options.dtype == "auto") return math == Math::kF32 ? checkpoint.stored_dtype() : DType::kBF16;
+  if (options.dtype == "auto")
+    return needs_bf16_weights(math) ? DType::kBF16 : checkpoint.stored_dtype();
   const DType dtype = parse_dtype(options.dtype, "--dtype");
-  if (math != Math::kF32 && dtype != DType::kBF16) {
+  if (needs_bf16_weights(math) && dtype != DType::kBF16) {
     throw input_error(
         "--dtype: found {}, expected auto or bf16: products of bf16 have weights of bf16",
         name_of(dtype));
@@ -211,6 +212,15 @@ void ManifestOptions::add_to(CLI::App& command) {
 std::vector<Manifest> ManifestOptions::load(const std::vector<std::string>& paths) const {
   std::vector<Manifest> out;
   for (const std::string& path : paths) out.push_back(load_manifest(locate_manifest(path)));
+  std::map<std::string, std::string> places;  // by name
+  for (const Manifest& m : out) {
+    const auto [other, is_new] = places.emplace(m.name, m.path.string());
+    if (is_new) continue;
+    throw input_error(
+        "{}: /name: found \"{}\" as in {}, expected another name: a store has one "
+        "experiment of each name",
+        m.path.string(), printable(m.name), other->second);
+  }
   sweep.check_names(out);  // before smoke runs replace the datasets
   if (smoke) {
     for (Manifest& manifest : out) manifest = smoke_manifest(manifest, sweep.locations());

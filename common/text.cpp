@@ -1,5 +1,7 @@
 #include "common/text.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cstring>
 
@@ -151,6 +153,10 @@ std::string shorten(std::string_view text, std::size_t max) {
   if (text.size() <= max) return std::string(text);
   while (max > 0 && (static_cast<unsigned char>(text[max]) & 0xC0) == 0x80) --max;
   return std::string(text.substr(0, max)) + "...";
+}
+
+std::string counted(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::vector<std::string> split(std::string_view text, std::string_view separator) {

@@ -49,6 +49,8 @@ std::string printable(std::string_view text);
 
 /// At most `max` bytes of `text`, cut between characters; "..." marks a cut.
 std::string shorten(std::string_view text, std::size_t max);
+/// "1 cell", "2 cells".
+std::string counted(std::size_t count, std::string_view what);
 
 std::vector<std::string> split(std::string_view text, std::string_view separator);
 std::string replace_all(std::string_view text, std::string_view what, std::string_view with);

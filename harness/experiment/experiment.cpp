@@ -22,7 +22,7 @@ namespace turnbench {
 namespace {
 
 DType weight_dtype(const std::string& name, Math math, const Checkpoint& checkpoint) {
-  if (math != Math::kF32) return DType::kBF16;
+  if (needs_bf16_weights(math)) return DType::kBF16;
   if (name == "f32") return DType::kF32;
   if (name == "f16") return DType::kF16;
   if (name == "bf16") return DType::kBF16;

@@ -73,9 +73,9 @@ ModelEntry parse_model(const JsonView& json) {
     out.kv_dtype = parse_enum<DType>(json.at("kv_dtype"), {DType::kF32, DType::kF16, DType::kBF16});
   }
   if (json.has("math")) {
-    out.math = parse_enum<Math>(json.at("math"), {Math::kF32, Math::kBF16Linear, Math::kBF16});
+    out.math = parse_enum<Math>(json.at("math"), kAllMath);
   }
-  if (out.math != Math::kF32 && out.dtype != "auto" && out.dtype != "bf16")
+  if (needs_bf16_weights(out.math) && out.dtype != "auto" && out.dtype != "bf16")
     json.at("dtype").fail("auto or bf16: products of bf16 have weights of bf16");
   out.chat_template = json.get("template", std::string("auto"));
   out.template_place = json.source() + ": " + json.path() + "/template";

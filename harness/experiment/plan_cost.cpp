@@ -46,6 +46,8 @@ void add_cost(PlanCost& out, const Plan& plan, const Unit& unit, const PromptLen
   if (manifest.fidelity)
     out.max_new_tokens += lengths.total_answer_tokens() * (std::ssize(unit.cells) + 1);
   out.longest_prompt = std::max(out.longest_prompt, lengths.prompts.back());
+  if (lengths.refusal.empty()) return;
+  if (out.refused_units++ == 0) out.refusal = lengths.refusal;
 }
 
 /// Probes prefill every turn from its first token in one pass.

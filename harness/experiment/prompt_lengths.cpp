@@ -21,16 +21,17 @@ const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialo
   const ResolvedModel& planned = plan_.experiment.models[model];
   const Decoding decoding = plan_.experiment.decoding(planned);
   const PromptRenderer renderer = plan_.experiment.renderer(planned);
-  const int turns = static_cast<int>(dialogue.turns.size());
   const std::vector<int> limits = turn_limits(renderer, decoding, dialogue);
+  std::vector<RenderedTurn> turns;
   std::int64_t prompt = 0;
-  for (int t = 0; t < turns; ++t) {
-    const RenderedTurn turn = renderer.render(dialogue, t, limits[t]);
+  for (int t = 0; t < std::ssize(dialogue.turns); ++t) {
+    const RenderedTurn& turn = turns.emplace_back(renderer.render(dialogue, t, limits[t]));
     prompt += std::ssize(turn.tokens);
     out.prompts.push_back(prompt);
     out.questions.push_back(tokens_from_question(turn));
     out.answers.push_back(answer_limit(decoding, dialogue.turns[t]));
   }
+  out.refusal = excess_of(decoding, dialogue, limits, turns);
   return known_.emplace(std::pair(model, &dialogue), std::move(out)).first->second;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace turnbench {
 /// answers), its part from the turn's question on, and the longest possible answer.
 struct PromptLengths {
   std::vector<std::int64_t> prompts, questions, answers;
+  std::string refusal;  ///< why a run refuses the dialogue; empty if it does not
   std::int64_t total_answer_tokens() const {
     return std::accumulate(answers.begin(), answers.end(), std::int64_t{0});
   }

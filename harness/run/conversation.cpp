@@ -1,5 +1,7 @@
 #include "harness/run/conversation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "common/error.h"
@@ -33,6 +35,25 @@ std::vector<int> turn_limits(const PromptRenderer& renderer, const Decoding& dec
   return out;
 }
 
+std::string excess_of(const Decoding& decoding, const Dialogue& dialogue,
+                      std::span<const int> limits, std::span<const RenderedTurn> turns) {
+  // Without contexts, turns cannot be truncated: only the whole dialogue has a limit.
+  const bool has_contexts = std::any_of(dialogue.turns.begin(), dialogue.turns.end(),
+                                        [](const Turn& t) { return !t.contexts.empty(); });
+  std::size_t tokens = 0;
+  for (std::size_t t = 0; t < turns.size(); ++t) {
+    tokens += turns[t].tokens.size();
+    const bool whole_fits = tokens <= static_cast<std::size_t>(decoding.max_prompt_tokens);
+    if (turns[t].excess_tokens == 0 || (!has_contexts && whole_fits)) continue;
+    return fmt::format(
+        "found {} tokens of instruction, question and markup in turn {} of {}, expected at most "
+        "{}: max_prompt_tokens of {} for {} turns",
+        limits[t] + turns[t].excess_tokens, t + 1, printable(dialogue.id), limits[t],
+        decoding.max_prompt_tokens, turns.size());
+  }
+  return "";
+}
+
 std::uint64_t policy_seed(const Decoding& decoding, const Dialogue& dialogue) {
   return Random::from({decoding.seed, seed_of(dialogue.id)}).next();
 }
@@ -41,25 +62,12 @@ namespace {
 
 std::vector<RenderedTurn> render_all(const PromptRenderer& renderer, const Decoding& decoding,
                                      const Dialogue& dialogue) {
-  const int turns = static_cast<int>(dialogue.turns.size());
   const std::vector<int> limits = turn_limits(renderer, decoding, dialogue);
-  // Without contexts, turns cannot be truncated: only the whole dialogue has a limit.
-  const bool has_contexts = std::any_of(dialogue.turns.begin(), dialogue.turns.end(),
-                                        [](const Turn& t) { return !t.contexts.empty(); });
   std::vector<RenderedTurn> out;
-  std::size_t tokens = 0;
-  for (int t = 0; t < turns; ++t) {
-    const RenderedTurn& turn = out.emplace_back(renderer.render(dialogue, t, limits[t]));
-    tokens += turn.tokens.size();
-    const bool whole_fits = tokens <= static_cast<std::size_t>(decoding.max_prompt_tokens);
-    if (turn.excess_tokens > 0 && (has_contexts || !whole_fits)) {
-      throw input_error(
-          "found {} tokens of instruction, question and markup in turn {} of {}, expected at most "
-          "{}: max_prompt_tokens of {} for {} turns",
-          limits[t] + turn.excess_tokens, t + 1, printable(dialogue.id), limits[t],
-          decoding.max_prompt_tokens, turns);
-    }
-  }
+  for (int t = 0; t < std::ssize(dialogue.turns); ++t)
+    out.push_back(renderer.render(dialogue, t, limits[t]));
+  const std::string excess = excess_of(decoding, dialogue, limits, out);
+  if (!excess.empty()) throw input_error("{}", excess);
   return out;
 }
 

@@ -42,6 +42,12 @@ int answer_limit(const Decoding& decoding, const Turn& turn);
 std::vector<int> turn_limits(const PromptRenderer& renderer, const Decoding& decoding,
                              const Dialogue& dialogue);
 
+/// Why a run refuses a dialogue; "" if it does not.  Turns without contexts, and the instructions,
+/// questions and markup of all turns, cannot be cut.  turns: rendered within `limits`, the result
+/// of `turn_limits`.
+std::string excess_of(const Decoding& decoding, const Dialogue& dialogue,
+                      std::span<const int> limits, std::span<const RenderedTurn> turns);
+
 /// The seed of the methods' random choices; the same in every cell.
 std::uint64_t policy_seed(const Decoding& decoding, const Dialogue& dialogue);
 

@@ -1,6 +1,7 @@
 #include "harness/store/cell_names.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <vector>
 
 #include "common/text.h"
 
@@ -8,9 +9,17 @@ namespace turnbench {
 
 std::map<std::string, std::string> cell_names(const Store& store, const std::string& experiment) {
   std::map<std::string, std::string> out;
-  for (const Cell& c : store.cells(experiment)) {
-    out.emplace(c.key,
-                printable(fmt::format("{}, {}, {}, {}", c.model, c.dataset, c.position, c.method)));
+  const std::vector<Cell> cells = store.cells(experiment);
+  const auto varies = [&](std::string Cell::*label) {
+    return std::any_of(cells.begin(), cells.end(),
+                       [&](const Cell& c) { return c.*label != cells.front().*label; });
+  };
+  const bool histories = varies(&Cell::history), answers = varies(&Cell::answers);
+  for (const Cell& c : cells) {
+    std::vector<std::string> name = {c.model, c.dataset, c.position, c.method};
+    if (histories) name.push_back(c.history);
+    if (answers) name.push_back(c.answers);
+    out.emplace(c.key, printable(join(name, ", ")));
   }
   return out;
 }

@@ -41,6 +41,12 @@ std::string path_of(sqlite3* db) {
   return path == nullptr ? "store" : path;
 }
 
+/// SQLite's name for a path: one that begins with "file:" would be a URI, which Debian's SQLite
+/// accepts everywhere.
+std::string plain_name(const std::string& path) {
+  return path.starts_with("file:") ? "./" + path : path;
+}
+
 /// SQLite's name for a file that does not change while it is open: it is read without locks, and no
 /// other files are searched or created.
 std::string immutable_name(const std::string& path) {
@@ -192,9 +198,9 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
   }
   if (directory_exists(path))
     throw input_error("{}: found a folder, expected a turnbench store", path_);
-  open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate     ? SQLITE_OPEN_CREATE
-                                       : mode == Mode::kReadOnly ? SQLITE_OPEN_NOMUTEX
-                                                                 : 0));
+  open(plain_name(path_), SQLITE_OPEN_READWRITE | (mode == Mode::kCreate     ? SQLITE_OPEN_CREATE
+                                                   : mode == Mode::kReadOnly ? SQLITE_OPEN_NOMUTEX
+                                                                             : 0));
   if (mode == Mode::kReadOnly) {
     open();
   } else {

@@ -41,6 +41,7 @@ bool is_replaceable(const fs::path& path) {
 }
 
 void check_target(const fs::path& from, const fs::path& to) {
+  if (to.empty()) throw input_error("copy: found an empty name, expected a file to write");
   std::error_code ignored;
   if (fs::equivalent(from, to, ignored))
     throw input_error("{}: found the store itself, expected another file", to.string());
@@ -93,7 +94,7 @@ std::size_t copy_store(const fs::path& from, const fs::path& to) {
   const int fd = open(partial.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) throw not_written(to);
   close(fd);
-  (db.prepare("VACUUM INTO ?") << partial.path.string()).run();
+  (db.prepare("VACUUM INTO ?") << fs::absolute(partial.path).string()).run();
   const std::size_t records = finish_copy(partial.path);
   sync(partial.path);
   if (std::rename(partial.path.c_str(), to.c_str()) != 0) throw not_written(to);

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 namespace turnbench {
@@ -14,6 +15,11 @@ enum class DType : std::uint8_t { kF32, kF16, kBF16 };
 /// bf16.  kBF16: also those of attention, if the KV cache is bf16.  Sums and everything else are
 /// always float32.
 enum class Math : std::uint8_t { kF32, kBF16Linear, kBF16 };
+inline constexpr auto kAllMath = {Math::kF32, Math::kBF16Linear, Math::kBF16};
+/// Factors of bf16 need weights of bf16.
+constexpr bool needs_bf16_weights(Math m) {
+  return m != Math::kF32;
+}
 
 constexpr std::size_t size_of(DType t) {
   return t == DType::kF32 ? 4 : 2;

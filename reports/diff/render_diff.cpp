@@ -18,10 +18,6 @@ std::string name_of(const Run& run) {
   return run.store->path() + ", " + run.experiment;
 }
 
-std::string counted(std::size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string table_head(const std::vector<std::string>& texts,
                        const std::vector<std::string>& numbers) {
   std::vector<std::string> names = texts;
@@ -105,7 +101,9 @@ std::string cells_markdown(const RunDiff& diff) {
 }
 
 std::string full_name(const Cell& cell) {
-  return fmt::format("{}, {}, {}, {}", cell.model, cell.dataset, cell.position, cell.method);
+  std::vector<std::string> labels;
+  for (const CellLabel& label : kCellLabels) labels.push_back(cell.*label.value);
+  return join(labels, ", ");
 }
 
 std::string only_in(const char* run, const std::vector<Cell>& cells) {

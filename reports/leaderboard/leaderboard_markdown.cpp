@@ -31,11 +31,9 @@ std::vector<std::string> board_remarks(const Leaderboard& board) {
   std::vector<std::string> sizes, datasets, costs;
   std::map<std::string, std::vector<std::string>> names;  // by size
   for (const Leaderboard::Dataset& d : board.datasets) {
-    const auto count = [](std::size_t n, const char* what) {
-      return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-    };
-    const std::string size = fmt::format("{}; {}, {}", join(d.positions, ", "),
-                                         count(d.dialogues, "dialogue"), count(d.turns, "turn"));
+    const std::string size =
+        fmt::format("{}; {}, {}", join(d.positions, ", "), counted(d.dialogues, "dialogue"),
+                    counted(d.turns, "turn"));
     if (names[size].empty()) sizes.push_back(size);
     names[size].push_back(d.name);
   }

@@ -94,6 +94,19 @@ TEST_F(Copy, OfAnEmptyStoreHasNoRecords) {
   EXPECT_EQ(run_program({"status", file("b.db"), "--json"}).json().size(), 0u);
 }
 
+// SQLite reads such names as URIs, unless they are paths.
+TEST_F(Copy, NamesThatLookLikeUrisAreFiles) {
+  directory_.write("a.db", small_store());
+  const CommandResult done = run_command({"bash", "-c",
+                                          "cd \"$1\" && \"$0\" copy a.db 'file:b?mode=memory' && "
+                                          "\"$0\" copy 'file:b?mode=memory' c.db",
+                                          TURNBENCH_PROGRAM, directory_.path().string()});
+  EXPECT_EQ(done.code, 0) << done.out;
+  EXPECT_EQ(file_count(), 3u);
+  EXPECT_TRUE(is_sqlite(file("file:b?mode=memory")));
+  expect_same(dump(file("c.db"), true), dump(file("a.db"), true));
+}
+
 // The disk is full, or a file may not grow: the earlier copy stays.
 TEST_F(Copy, AFailedOneLeavesTheOldStore) {
   directory_.write("a.db", small_store());
@@ -120,6 +133,11 @@ TEST_F(Copy, WrongFilesAreRefused) {
          return Arguments{"copy", d.write("a.db", std::string(5000, 'x')), d.path("b.db")};
        },
        "turnbench store"},
+      {"no name",
+       [](const TemporaryDirectory& d) {
+         return Arguments{"copy", d.write("a.db", small_store()), ""};
+       },
+       "found an empty name, expected a file to write"},
       {"itself",
        [](const TemporaryDirectory& d) {
          const std::string store = d.write("a.db", small_store());

@@ -55,6 +55,18 @@ TEST(Run, SeveralManifestsAreOneDocument) {
   EXPECT_EQ(json[1]["experiment"], "other");
 }
 
+// The second one would replace the first one in the store.
+TEST(Run, ManifestsOfOneNameAreRefused) {
+  const Sweep sweep;
+  const std::string other =
+      sweep.directory.write("o.json", replace_all(small_manifest(), "A small one", "Another one"));
+  const Finished refused = sweep.run({other});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("o.json: /name: found \"small\" as in "), std::string::npos)
+      << refused.err;
+  EXPECT_FALSE(path_exists(sweep.db));
+}
+
 TEST(Run, LimitLeavesTheRestPending) {
   const Sweep sweep;
   EXPECT_EQ(sweep.run({"--limit", "1"}).code, 0);
@@ -237,6 +249,15 @@ TEST(Plan, ReportsTheDialoguesNeededForADifference) {
       << alone.err;
 }
 
+TEST(Plan, TellsWhetherWorkersMayNeedMoreThanTheLimit) {
+  const Sweep sweep;
+  const auto plan = [&](const char* limit) {
+    return run_program({"plan", sweep.manifest, "--no-measure", "--memory-limit", limit}).out;
+  };
+  EXPECT_NE(plan("1").find("dialogues that need more than 1 MiB fail"), std::string::npos);
+  EXPECT_EQ(plan("100000").find("fail"), std::string::npos);
+}
+
 TEST(Status, FailuresAreListedAndRetried) {
   const Sweep sweep;
   const Finished failed = sweep.run({"--memory-limit", "1"});
@@ -294,6 +315,18 @@ TEST(Status, FailuresAreListedAndRetried) {
   EXPECT_EQ(done.out,
             "small: 8 dialogues done, 0 failed, 0 pending\n"
             "  16 of 16 answers reached their length limit\n");
+}
+
+// Labels that are the same in all cells are left out.
+TEST(Status, FailuresNameTheHistoryIfItVaries) {
+  const Sweep sweep;
+  Json manifest = Json::parse(small_manifest());
+  manifest["history"] = {"reprefill", "compress_once"};
+  const std::string path = sweep.directory.write("m.json", manifest.dump());
+  EXPECT_EQ(sweep.run({"--memory-limit", "1", "--limit", "1"}).code, 1);
+  const Finished text = run_program({"status", sweep.db});
+  EXPECT_NE(text.out.find("tiny, tiny-fact, begin, full, compress_once: "), std::string::npos)
+      << text.out;
 }
 
 TEST(Run, RetriesFailedRecords) {

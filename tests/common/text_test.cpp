@@ -44,6 +44,12 @@ TEST(Text, NumbersMustBeTheWholeText) {
     EXPECT_FALSE(parse_number<double>(bad)) << bad;
 }
 
+TEST(Text, CountsAreSingularOrPlural) {
+  EXPECT_EQ(counted(0, "cell"), "0 cells");
+  EXPECT_EQ(counted(1, "cell"), "1 cell");
+  EXPECT_EQ(counted(2, "cell"), "2 cells");
+}
+
 TEST(Text, SplitTrimJoin) {
   EXPECT_EQ(split("a,,b", ","), (std::vector<std::string>{"a", "", "b"}));
   EXPECT_EQ(split("", ","), (std::vector<std::string>{""}));

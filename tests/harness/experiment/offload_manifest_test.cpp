@@ -73,7 +73,11 @@ TEST_F(OffloadManifest, RecordsTransfersAndTimes) {
   const OrderedJson step = OrderedJson::parse(split(json.out, "\n")[1]);
   EXPECT_EQ(step["step"], 1);
   EXPECT_GT(step["writeback_bytes"], 0);
+  EXPECT_EQ(step["history"], "reprefill");
   EXPECT_EQ(run_program({"ledger", db_, "--method", "snapkv"}).code, 2);
+  const Finished none = run_program({"ledger", db_, "--method", "full"});
+  EXPECT_EQ(none.lines().size(), 1u) << none.out;
+  EXPECT_NE(none.err.find("no chosen cell of experiment"), std::string::npos) << none.err;
   // The place of keys and values changes no answer.
   EXPECT_EQ(count(db_,
                   "SELECT count(DISTINCT answer) FROM record WHERE turn = 0 AND cell IN "

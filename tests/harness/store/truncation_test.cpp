@@ -116,6 +116,23 @@ TEST(PromptLimit, IsAtMostTheModelsPositions) {
   }
 }
 
+TEST(PromptLimit, PlanNamesUnitsThatWillFail) {
+  const TemporaryDirectory d;
+  const std::string path = d.write("m.json", manifest(R"(, "max_prompt_tokens": 20)"));
+  const Json plan = run_program({"plan", path, "--no-measure", "--json"}).json();
+  EXPECT_GT(plan["units"], 0);
+  EXPECT_EQ(plan["refused_units"], plan["units"]);
+  const Finished text = run_program({"plan", path, "--no-measure"});
+  const std::string reason = "tokens of instruction, question and markup in turn 1 of ";
+  EXPECT_NE(text.out.find(reason), std::string::npos) << text.out;
+  const Finished run = run_program({"run", path, "--db", d.path("s.db")});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_NE(run.err.find(reason), std::string::npos) << run.err;
+  const Json fits =
+      run_program({"plan", d.write("n.json", manifest("")), "--no-measure", "--json"}).json();
+  EXPECT_EQ(fits["refused_units"], 0);
+}
+
 /// A dialogue whose second question alone is too long for its share.
 std::vector<Dialogue> with_a_long_question() {
   std::vector<Dialogue> out =
