@@ -86,7 +86,7 @@ Axis log_axis(const std::string& label, const std::vector<double>& values,
 }
 
 Axis log_axis(const std::string& label, const std::vector<double>& values) {
-  Axis out = empty_log_axis(label, values);
+  Axis out = empty_log_axis(label.empty() ? "" : label + ", logarithmic", values);
   const int last = static_cast<int>(std::ceil(std::log10(out.last)));
   for (int power = static_cast<int>(std::floor(std::log10(out.first))); power <= last; ++power) {
     for (const int digit : {1, 2, 5}) {

@@ -31,7 +31,7 @@ Axis linear_axis(const std::string& label, const std::vector<double>& values);
 Axis log_axis(const std::string& label, const std::vector<double>& values,
               const std::vector<std::string>& texts);
 
-/// The same with ticks at 1, 2 and 5 times powers of ten.
+/// The same with ticks at 1, 2 and 5 times powers of ten.  A label also names the scale.
 Axis log_axis(const std::string& label, const std::vector<double>& values);
 
 /// A logarithmic axis if the largest value is at least four times the smallest, which is positive;

@@ -40,6 +40,8 @@ TEST(Axis, LogarithmicPlaces) {
 TEST(Axis, LogarithmicTicksLeaveRoomForTheirLabels) {
   EXPECT_EQ(texts(log_axis("", {1, 1.01, 100}, {"1", "1.01", "100"})), (Texts{"1", "100"}));
   const Axis axis = log_axis("tokens", {180, 4000});
+  EXPECT_EQ(axis.label, "tokens, logarithmic");
+  EXPECT_EQ(log_axis("", {1, 2}).label, "");
   EXPECT_EQ(texts(axis), (Texts{"200", "500", "1000", "2000"}));
   const Axis wide = log_axis("tokens", {1, 1e9});
   for (std::size_t i = 1; i < wide.ticks.size(); ++i)
