@@ -8,6 +8,7 @@
 #include "cli/interrupts.h"
 #include "common/error.h"
 #include "harness/store/provenance.h"
+#include "methods/method.h"
 #include "reports/escape.h"
 
 namespace turnbench {
@@ -44,6 +45,11 @@ void add_common_options(CLI::App& app, CommonOptions& common) {
 }  // namespace
 
 int run_cli(int argc, char** argv) {
+  try {
+    check_methods(all_methods());
+  } catch (const Error& e) {  // a method that this build adds
+    return fail(e.what(), 1);
+  }
   CLI::App app(
       "turnbench: KV-cache and sparse-attention methods on multi-turn long-context dialogues, "
       "through one core.");

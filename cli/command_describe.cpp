@@ -26,7 +26,9 @@ void print_paragraph(std::string_view label, std::string_view text) {
   fmt::print("  {:<9} {}\n", label, line);
 }
 
-void describe_parameters(const char* title, const std::vector<ParameterInfo>& parameters) {
+/// keeps_answers: the budget limits tokens of prompts only.
+void describe_parameters(const char* title, const std::vector<ParameterInfo>& parameters,
+                         bool keeps_answers = false) {
   if (parameters.empty()) return;
   fmt::print("\n  {}\n", title);
   std::size_t name = 0, value = 0, unit = 0;
@@ -50,9 +52,11 @@ void describe_parameters(const char* title, const std::vector<ParameterInfo>& pa
     fmt::print(
         "    (whole numbers are tokens; with a decimal point, a slash or a % it is a share of the "
         "prompt: 0.2, 1/5, 20%.\n"
-        "    1.0 is the number of prompt tokens. Answer tokens count, and take the place of "
-        "others, unless the budget above\n"
-        "    excludes them.)\n");
+        "    1.0 is the number of prompt tokens. {})\n",
+        keeps_answers
+            ? "Tokens of the answer are kept in addition."
+            : "Answer tokens count, and take the place of others, unless the budget above\n"
+              "    excludes them.");
   }
 }
 
@@ -72,13 +76,14 @@ void describe(const MethodInfo& m) {
   print_paragraph("paper", m.paper);
   print_paragraph("budget", m.budget_unit);
   if (!m.deviations.empty()) print_paragraph("decided", m.deviations);
-  describe_parameters(kParameters, m.parameters);
+  const bool at_prompt_ends = evicts_at_prompt_ends(m);
+  describe_parameters(kParameters, m.parameters, at_prompt_ends);
   std::vector<ParameterInfo> placement = placement_parameters();
   for (ParameterInfo& p : placement) {
     const auto own = m.placement.find(std::string(p.name));
     if (own != m.placement.end()) p.fallback = own->second;
   }
-  if (evicts_at_prompt_ends(m)) {
+  if (at_prompt_ends) {
     describe_parameters("eviction, as for every method that evicts only at the end of prompts",
                         {compress_parameter()});
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -40,6 +41,15 @@ Error runtime_error(fmt::format_string<Args...> format, Args&&... args) {
 template <typename... Args>
 Error memory_error(fmt::format_string<Args...> format, Args&&... args) {
   return Error(ErrorKind::kMemory, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// An exception as an Error: std::bad_alloc is a memory error; other types, which code outside the
+/// project throws, are runtime errors with their own message.
+inline Error as_error(const std::exception& exception) {
+  if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
+  if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr)
+    return memory_error("the system has no more memory");
+  return runtime_error("{}", exception.what());
 }
 
 /// Calls `work()` and returns its result.  Rethrows an Error with "PLACE: " before its message.

@@ -123,6 +123,9 @@ class Method {
 
 /// All methods, in the order in which `list methods` prints them.
 const std::vector<MethodInfo>& all_methods();
+/// Checks the descriptions of methods: names, parameters, and that each has a `make`.
+/// @throws Error (runtime) for the first wrong one.
+void check_methods(const std::vector<MethodInfo>& methods);
 /// The method with this name.  @throws Error (input) for an unknown name, suggesting the nearest
 /// known one; `where` names the place in messages.
 const MethodInfo& find_method(const std::string& name, const std::string& where);

@@ -241,7 +241,11 @@ Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
 }
 
 const std::string& Parameters::text(std::string_view name) const {
-  return values_.find(name)->second;
+  const auto found = values_.find(name);
+  if (found != values_.end()) return found->second;
+  throw runtime_error(
+      "found no parameter \"{}\" among those of the method ({}), expected one of them", name,
+      canonical_.empty() ? "none" : canonical_);
 }
 
 Budget Parameters::budget(std::string_view name) const {

@@ -326,10 +326,9 @@ UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Deco
     UnitResult out;
     out.abandoned = true;
     return out;
-  } catch (const Error& error) {
+  } catch (const std::exception& exception) {
+    const Error error = as_error(exception);
     if (alone || error.kind() == ErrorKind::kDevice) return failed(unit, error);
-  } catch (const std::bad_alloc&) {
-    if (alone) return failed(unit, memory_error("the system has no more memory"));
   }
   UnitResult out;
   ProbeUnit single = unit;

@@ -13,10 +13,6 @@
 namespace turnbench {
 namespace {
 
-Error no_memory() {
-  return memory_error("the system has no more memory");
-}
-
 /// The result of a unit of which all cells fail.
 UnitResult failed(const Unit& unit, const Error& error) {
   UnitResult out;
@@ -110,10 +106,8 @@ class UnitsApart {
       UnitResult out;
       out.abandoned = true;
       return out;
-    } catch (const Error& error) {
-      return run_halves(unit, error);
-    } catch (const std::bad_alloc&) {
-      return run_halves(unit, no_memory());
+    } catch (const std::exception& error) {
+      return run_halves(unit, as_error(error));
     }
   }
 
@@ -215,10 +209,8 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
     std::optional<Error> failure;
     try {
       ended = runner.step();
-    } catch (const Error& error) {
-      failure = error;
-    } catch (const std::bad_alloc&) {
-      failure = no_memory();
+    } catch (const std::exception& error) {
+      failure = as_error(error);
     }
     for (ActiveUnit& unit : ended) done(unit.unit, std::move(unit.result));
     if (!failure) continue;

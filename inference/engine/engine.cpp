@@ -18,6 +18,7 @@ Engine::Engine(const Model& model, std::span<Backend* const> backends, Options o
 Sequence Engine::make_sequence(Policies policies, int tail_rows, bool pre_rope_keys) const {
   const bool raw = pre_rope_keys || policies.pre_rope_keys();
   const std::uint16_t encoded = policies.encoded_row_bytes(core_.shape.head_dim);
+  check_traits(policies);
   check_codec(policies);
   std::vector<std::shared_ptr<const KvStorage>> storage;
   for (int l = 0; l < core_.shape.layers; ++l) {

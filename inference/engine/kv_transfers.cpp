@@ -16,13 +16,21 @@ namespace {
 PinnedSlots pinned_of(const SelectionPolicy* selection, int layer) {
   return [selection, layer](int set, int tokens) -> std::vector<SlotRange> {
     if (selection == nullptr) return {{tokens - 1, tokens}};
-    return selection->pinned(layer, set, tokens);
+    std::vector<SlotRange> out = selection->pinned(layer, set, tokens);
+    check_pinned(out, set, tokens);
+    return out;
   };
 }
 
 /// Names the selection policy of a sequence and the layer, for messages.
 std::string selection_at(const Sequence& s, int layer) {
   return PolicyCheck{s.policies.method, layer, s.shape().heads}.where("selection");
+}
+
+/// The pinned tokens of a layer whose sets are equal.
+std::vector<SlotRange> pinned_in_all(const Sequence& s, int layer, std::int32_t tokens) {
+  return with_error_prefix(selection_at(s, layer),
+                           [&] { return pinned_of(s.policies.selection.get(), layer)(0, tokens); });
 }
 
 }  // namespace
@@ -112,8 +120,7 @@ AppendPlan KvTransfers::pinned_rows(Sequence& s, int layer,
   LayerKv& kv = s.at(layer).kv;
   const std::int32_t end = kv.sets().front().size(),
                      first = end - static_cast<std::int32_t>(positions.size());
-  if (kv.pinned_layer() != nullptr &&
-      kv.to_repin(s.policies.selection->pinned(layer, 0, end)) != nullptr)
+  if (kv.pinned_layer() != nullptr && kv.to_repin(pinned_in_all(s, layer, end)) != nullptr)
     repin(s, layer, first, end);
   return kv.pinned_rows(positions);
 }
@@ -132,7 +139,7 @@ void KvTransfers::repin(Sequence& s, int layer, std::int32_t first, std::int32_t
   for (int l = layer; l < stages.first_layer(stages.stage_of(layer) + 1); ++l) {
     LayerKv& kv = s.at(l).kv;
     if (kv.pinned_layer() == nullptr) continue;
-    std::vector<SlotRange> pinned = selection.pinned(l, 0, end);
+    std::vector<SlotRange> pinned = pinned_in_all(s, l, end);
     PinnedLayer* held = kv.to_repin(pinned);
     if (held == nullptr) continue;
     most = std::max(most, pinned.size());
@@ -265,7 +272,7 @@ void KvTransfers::move_to_host(Sequence& s, int layer, const LayerView* view,
     host = view->memo != nullptr ? view->memo->get<HostCopy>(key, copy) : copy();
   }
   if (on_host && selection != nullptr && selection->traits().reads_pinned_only) {
-    kv.use_pinned(selection->pinned(layer, 0, longest_set(*view)));
+    kv.use_pinned(pinned_in_all(s, layer, longest_set(*view)));
   } else {
     const Residency::Options options = working_set_of(s, layer, needs);
     with_error_prefix(selection_at(s, layer), [&] {

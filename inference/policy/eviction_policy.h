@@ -26,7 +26,7 @@ struct KeepSets {
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
-  virtual std::unique_ptr<EvictionPolicy> clone() const = 0;
+  virtual std::unique_ptr<EvictionPolicy> clone() const = 0;  ///< independent of this one
   /// The number of recent query rows whose `window_mass` this policy uses: rows of the turn's
   /// prompt, and of its answer if the policy evicts while decoding.
   virtual int window() const { return 0; }

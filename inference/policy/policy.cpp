@@ -9,7 +9,36 @@ namespace {
 
 constexpr std::int32_t kRoom = 1024;  // answer tokens before a new working set is needed
 
+/// A copy of a policy or codec; null if there is none.
+template <typename Part>
+std::unique_ptr<Part> copy_of(const std::unique_ptr<Part>& part, const Policies& all) {
+  if (part == nullptr) return nullptr;
+  std::unique_ptr<Part> out = part->clone();
+  if (out == nullptr)
+    throw runtime_error("{}: clone: found null, expected a copy of the policy", all.method);
+  return out;
+}
+
 }  // namespace
+
+Policies Policies::clone() const {
+  return {copy_of(prefill, *this),
+          copy_of(eviction, *this),
+          copy_of(selection, *this),
+          copy_of(codec, *this),
+          placement,
+          method,
+          evicts_before_question};
+}
+
+Policies Policies::prefill_part() const {
+  Policies out;
+  out.prefill = copy_of(prefill, *this);
+  if (selects_in_prefill()) out.selection = copy_of(selection, *this);
+  out.codec = copy_of(codec, *this);
+  out.method = method;
+  return out;
+}
 
 std::uint16_t Policies::encoded_row_bytes(int head_dim) const {
   const std::size_t bytes = codec ? codec->row_bytes(head_dim) : 0;

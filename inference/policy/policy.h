@@ -55,15 +55,9 @@ struct Policies {
   /// to its turn's question, and not at the prompt's end.
   bool evicts_before_question = false;
 
-  Policies clone() const {
-    return {prefill ? prefill->clone() : nullptr,
-            eviction ? eviction->clone() : nullptr,
-            selection ? selection->clone() : nullptr,
-            codec ? codec->clone() : nullptr,
-            placement,
-            method,
-            evicts_before_question};
-  }
+  /// Copies of all parts: called when a sequence forks, and at the beginning of each sequence.
+  /// @throws Error (runtime) if a part has no copy.
+  Policies clone() const;
   /// Bytes of an encoded row; 0 without a codec.
   /// @throws Error (runtime) if they are more than a PageLayout can have.
   std::uint16_t encoded_row_bytes(int head_dim) const;
@@ -98,14 +92,7 @@ struct Policies {
   }
   /// Only the parts that affect the prefill.  A codec is one of them, because later rows of the
   /// prompt read encoded rows.
-  Policies prefill_part() const {
-    Policies out;
-    if (prefill) out.prefill = prefill->clone();
-    if (selects_in_prefill()) out.selection = selection->clone();
-    if (codec) out.codec = codec->clone();
-    out.method = method;
-    return out;
-  }
+  Policies prefill_part() const;
   bool pre_rope_keys() const { return shifts_positions() || traits().pre_rope_keys; }
 };
 

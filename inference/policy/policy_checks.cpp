@@ -1,5 +1,7 @@
 #include "inference/policy/policy_checks.h"
 
+#include <algorithm>
+
 #include "common/error.h"
 
 namespace turnbench {
@@ -102,6 +104,36 @@ void check_eviction(const Policies& policies, bool evicts_in_answers) {
   }
 }
 
+void check_traits(const Policies& policies) {
+  const SelectionTraits traits = policies.traits();
+  const int window = std::min(traits.window, policies.eviction ? policies.eviction->window() : 0);
+  if (window < 0)
+    throw runtime_error("{}: window: found {}, expected at least 0", policies.method, window);
+  if (traits.max_distance > 0 && !traits.pre_rope_keys) {
+    throw runtime_error(
+        "{}: traits: found max_distance without pre_rope_keys, expected both: distances are "
+        "clamped in scores of keys before RoPE",
+        policies.method);
+  }
+}
+
+void check_pinned(std::span<const SlotRange> pinned, int set, std::int32_t tokens) {
+  std::int32_t end = 0;
+  for (const SlotRange& r : pinned) {
+    if (r.begin < end || r.end < r.begin) {
+      throw runtime_error("found pinned slots {} to {} of KV set {}, expected them from {} on",
+                          r.begin, r.end, set, end);
+    }
+    end = r.end;
+  }
+  if (end != tokens) {
+    throw runtime_error(
+        "found pinned slots of KV set {} up to {}, expected them to end with the newest token, "
+        "slot {}",
+        set, pinned.empty() ? "none" : std::to_string(end - 1), tokens - 1);
+  }
+}
+
 void check_codec(const Policies& policies) {
   if (!policies.codec || capability<KeyRebuilder>(policies.selection.get()) == nullptr) return;
   throw input_error(
@@ -167,6 +199,25 @@ void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCa
     throw runtime_error("{}, list {}: found {} last, expected the current token's slot {}",
                         where("selection"), i,
                         list.empty() ? "no slot" : fmt::format("slot {}", list.back()), current);
+  }
+}
+
+void PolicyCheck::reads_pinned(const Selection& selection, const SelectionPolicy& policy,
+                               std::span<const KvHeadCache> sets) const {
+  const std::size_t lists = selection.slots.size();
+  for (std::size_t i = 0; i < lists; ++i) {
+    const std::size_t set = i * sets.size() / lists;
+    const std::vector<SlotRange> pinned =
+        policy.pinned(layer, static_cast<int>(set), sets[set].size());
+    auto range = pinned.begin();
+    for (const std::int32_t slot : selection.slots[i]) {
+      while (range != pinned.end() && range->end <= slot) ++range;
+      if (range != pinned.end() && range->begin <= slot) continue;
+      throw runtime_error(
+          "{}, list {}: found slot {}, expected pinned ones, as reads_pinned_only "
+          "declares",
+          where("selection"), i, slot);
+    }
   }
 }
 

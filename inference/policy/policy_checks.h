@@ -18,6 +18,11 @@ void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
 /// the eviction has scoring passes.  The selection can require that all sets of a layer have
 /// equally many tokens, or that no token is evicted while an answer is decoded.
 void check_eviction(const Policies& policies, bool evicts_in_answers);
+/// @throws Error (runtime) if the traits of the selection contradict each other.
+void check_traits(const Policies& policies);
+/// Checks the pinned tokens of KV set `set`, which has `tokens` tokens.
+/// @throws Error (runtime) unless the ranges ascend, are disjoint, and end with the newest token.
+void check_pinned(std::span<const SlotRange> pinned, int set, std::int32_t tokens);
 /// @throws Error (input) if there is a codec and the selection writes keys itself (KeyRebuilder).
 void check_codec(const Policies& policies);
 /// @throws Error (input) if there is a codec and keys and values are in the memory of a GPU.
@@ -34,6 +39,9 @@ struct PolicyCheck {
 
   /// may_be_unequal: EvictionPolicy::keeps_unequal_sets of the policy.
   void keep(const KeepSets& kept, std::span<const KvHeadCache> sets, bool may_be_unequal) const;
+  /// Checks that only pinned tokens are read, for a policy with `reads_pinned_only`.
+  void reads_pinned(const Selection& selection, const SelectionPolicy& policy,
+                    std::span<const KvHeadCache> sets) const;
   /// end: the slot after that of the last query row; nullopt: the number of slots of the set.
   void selection(const Selection& selection, std::span<const KvHeadCache> sets,
                  std::optional<std::int32_t> end = {}) const;

@@ -12,7 +12,7 @@ namespace turnbench {
 class PrefillPolicy {
  public:
   virtual ~PrefillPolicy() = default;
-  virtual std::unique_ptr<PrefillPolicy> clone() const = 0;
+  virtual std::unique_ptr<PrefillPolicy> clone() const = 0;  ///< independent of this one
   /// Used with "history": "reprefill" only.  True if the prefill of a later turn computes the same
   /// keys and values for the earlier prompt, so that it can continue from that prompt's cache.  If
   /// false, each turn's prompt is prefilled from its first token.

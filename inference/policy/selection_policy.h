@@ -38,11 +38,11 @@ struct SelectionTraits {
 class SelectionPolicy {
  public:
   virtual ~SelectionPolicy() = default;
-  virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
+  virtual std::unique_ptr<SelectionPolicy> clone() const = 0;  ///< independent of this one
   virtual SelectionTraits traits() const { return {}; }
   /// The device memory that a turn's decode steps require for one layer.  known: the layer at the
   /// end of the prompt; null before `after_prefill` has been called, for example in memory
-  /// estimates.  With null, the result must be an upper bound.
+  /// estimates.  With null, the result must be an upper bound.  Enforced with placement=host only.
   virtual DeviceNeeds demand(const PromptSize& prompt, const LayerView* known) const;
   /// The pinned tokens of a set: those that must be on the device in the step in which the set has
   /// `tokens` tokens, whether or not the step selects them.  The ranges are ascending and disjoint,
@@ -53,7 +53,7 @@ class SelectionPolicy {
   virtual void after_prefill(const LayerView&) {}
   /// The slots of a layer that a decode step reads.
   virtual Selection select(const LayerView& view) = 0;
-  /// Named numbers for the record of a turn.  They must be reproducible.
+  /// Named numbers for the record of a turn: reproducible and finite, each name once.
   virtual std::vector<std::pair<std::string, double>> counters() const { return {}; }
 };
 

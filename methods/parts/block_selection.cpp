@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <typeinfo>
 #include <utility>
 
 #include <fmt/format.h>
@@ -63,7 +64,8 @@ void BlockSelection::after_prefill(const LayerView& view) {
   Layer& layer = layers_[view.layer];
   layer.own.assign(view.sets.size(), {});
   layer.prompt = view.memo->get<LayerVectors>(
-      fmt::format("{}, {} tokens after {}", vectors(), s_.block, s_.sinks), [&] {
+      fmt::format("{} {}, {} tokens after {}", typeid(*this).name(), vectors(), s_.block, s_.sinks),
+      [&] {
         auto out = std::make_shared<LayerVectors>();
         for (const KvHeadCache& set : view.sets)
           out->push_back(extended(view, set, {}, 0, complete_blocks(set.size())));

@@ -20,7 +20,8 @@ namespace turnbench {
 class BlockSelection : public TopKSelection {
  public:
   struct Settings {
-    /// Tokens that a step reads.  At least the sinks and two blocks are read.
+    /// Tokens that a step reads at most: the sinks, (budget - sinks) / block - 1 complete blocks,
+    /// but at least one, and the incomplete block, which counts as a whole one.
     Budget budget;
     int block = 16;  ///< tokens
     int sinks = 4;   ///< first tokens, always read
@@ -37,7 +38,8 @@ class BlockSelection : public TopKSelection {
 
   /// Computes the vector of a block.  keys: [block, head_dim], after RoPE.  out: [head_dim].
   virtual void vector_of(MatrixView<const float> keys, std::span<float> out) const = 0;
-  /// Identifies the kind of vectors, with all settings that they depend on.
+  /// Identifies the vectors among those of this class: all settings that they depend on.  Sequences
+  /// that continue from a prompt share vectors with equal texts.
   virtual std::string vectors() const = 0;
 
   Ranking ranking(const LayerView&) const override { return {.reduction = HeadReduction::kSum}; }

@@ -24,7 +24,7 @@ struct LayerBudget {
   LayerRule rule;
   Compensation compensation = Compensation::kNone;
   double communication = 0;  ///< e
-  int sinks = 0;             ///< first tokens, always kept
+  int sinks = 0;  ///< first tokens that the method always keeps; only used to compute shares
 
   /// Tokens kept of a prompt of `n` tokens, as a mean over the layers: the number, or floor(rho n),
   /// plus floor(e n / 2) and the transferred tokens as the compensation requires.  With sinks,

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "common/error.h"
 #include "methods/parts/output_norms.h"
 #include "methods/parts/token_blocks.h"
 
@@ -75,8 +76,14 @@ KeepSets BudgetedEviction::choose(const LayerView& view) const {
     for (const KeptSet& set : sets) out.slots.push_back(all_slots(set.tokens));
   } else {
     SetScores scores;
-    for (std::size_t h = 0; h < sets.size(); ++h)
+    for (std::size_t h = 0; h < sets.size(); ++h) {
       scores.push_back(s_.scorer->scores(view, sets[h], candidates[h]));
+      if (std::ssize(scores.back()) == candidates[h]) continue;
+      throw runtime_error(
+          "layer {}, set {}: found {} scores of a scorer, expected one for each of {} "
+          "candidates",
+          view.layer, h, scores.back().size(), candidates[h]);
+    }
     std::vector<int> budgets(sets.size(), base);  // [sets]: tokens that each chooses
     if (s_.adaptive && view.layer >= s_.adaptive->skipped_layers) {
       if (s_.adaptive->normalize) weigh_by_concentration(scores, base);

@@ -1,5 +1,7 @@
 #include "methods/parts/eviction_scorer.h"
 
+#include "common/error.h"
+
 namespace turnbench {
 
 std::vector<ColumnRule> AttentionScorer::columns() const {
@@ -31,7 +33,11 @@ ParameterInfo scorer_parameter(std::string_view fallback) {
 }
 
 std::shared_ptr<const EvictionScorer> chosen_scorer(const Parameters& p) {
-  return find_method(p.choice(kScorerParameter), "scorer").scorer(p);
+  const MethodInfo& method = find_method(p.choice(kScorerParameter), "scorer");
+  std::shared_ptr<const EvictionScorer> out = method.scorer(p);
+  if (out == nullptr)
+    throw runtime_error("{}: its scorer is null, expected an EvictionScorer", method.name);
+  return out;
 }
 
 }  // namespace turnbench

@@ -24,6 +24,8 @@ class EvictionScorer {
   /// The number of rows over which `scores` sums: the scores divided by it are means.
   virtual int summed_rows(const LayerView&) const { return 1; }
   /// The scores of the first `candidates` tokens of a set at the end of a prompt: [candidates].
+  /// Infinite scores rank first or last, but not with adakv:normalize=true, which divides by sums
+  /// of scores.  NaN is an error.
   virtual std::vector<float> scores(const LayerView& view, const KeptSet& set,
                                     int candidates) const = 0;
 };

@@ -30,7 +30,7 @@ void join(const SlotRange& range, std::vector<SlotRange>& ranges) {
 }
 
 /// The tokens of ranges, each as a range.
-std::vector<SlotRange> split(std::span<const SlotRange> ranges) {
+std::vector<SlotRange> split_ranges(std::span<const SlotRange> ranges) {
   std::vector<SlotRange> out;
   for (const SlotRange& range : ranges) {
     for (std::int32_t j = range.begin; j < range.end; ++j) out.push_back({j, j + 1});
@@ -89,7 +89,7 @@ void RoundTurn::hold_lower(std::vector<SlotRange> left) {
 void RoundTurn::choose(std::span<const double> attention) {
   turn_.has_chosen = true;
   if (turn_.rounds.empty()) return;
-  const std::vector<SlotRange> candidates = s_.by_token ? split(turn_.rounds) : turn_.rounds;
+  const std::vector<SlotRange> candidates = s_.by_token ? split_ranges(turn_.rounds) : turn_.rounds;
   std::vector<double> of_candidates(candidates.size());
   for (std::size_t i = 0; i < candidates.size() && !attention.empty(); ++i) {
     of_candidates[i] = std::accumulate(attention.begin() + candidates[i].begin,

@@ -22,7 +22,9 @@ struct Better {
 
 void check_numbers(std::span<const float> scores) {
   if (std::any_of(scores.begin(), scores.end(), [](float x) { return std::isnan(x); })) {
-    throw runtime_error("a score is NaN: the model's attention is not finite");
+    throw runtime_error(
+        "found a score that is NaN: the model's attention is not finite, or a scorer divides by "
+        "zero");
   }
 }
 

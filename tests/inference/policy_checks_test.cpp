@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "common/error.h"
 #include "conversation.h"
 #include "test_policies.h"
@@ -184,6 +186,96 @@ TEST_F(PolicyChecks, SlotsRead) {
   EXPECT_EQ(read_error({{70, 71}, good}), first + "slot 71 after 70" + range);
   EXPECT_EQ(read_error({{0, 69}, good}), first + "slot 69" + current);
   EXPECT_EQ(read_error({{}, good}), first + "no slot" + current);
+}
+
+/// Reads everything, or given slots; pins the given ranges, which may depend on the number of
+/// tokens.
+struct PinGivenRanges : ReadGivenSlots {
+  using Ranges = std::function<std::vector<SlotRange>(int tokens)>;
+  explicit PinGivenRanges(Ranges ranges, SelectionTraits traits = {}, Lists lists = {})
+      : ReadGivenSlots(std::move(lists)), ranges(std::move(ranges)), given(traits) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<PinGivenRanges>(*this);
+  }
+  SelectionTraits traits() const override { return given; }
+  DeviceNeeds demand(const PromptSize&, const LayerView*) const override {
+    return {.pinned_tokens = 80, .step_tokens = 200};
+  }
+  std::vector<SlotRange> pinned(int, int, int tokens) const override { return ranges(tokens); }
+  Ranges ranges;
+  SelectionTraits given;
+};
+
+TEST_F(PolicyChecks, PinnedRanges) {
+  const auto error_with = [&](const PinGivenRanges::Ranges& ranges, SelectionTraits traits = {}) {
+    Policies policies = selecting(std::make_unique<PinGivenRanges>(ranges, traits));
+    policies.placement.host = true;
+    return error_of(std::move(policies));
+  };
+  const std::string start = "made-up: selection at layer 0: found pinned slots ",
+                    newest = ", expected them to end with the newest token, slot 69";
+  for (const SelectionTraits& traits :
+       {SelectionTraits{}, SelectionTraits{.reads_pinned_only = true}}) {
+    EXPECT_EQ(error_with([](int) { return std::vector<SlotRange>(); }, traits),
+              start + "of KV set 0 up to none" + newest);
+    EXPECT_EQ(error_with(
+                  [](int) {
+                    return std::vector<SlotRange>{{0, 2}};
+                  },
+                  traits),
+              start + "of KV set 0 up to 1" + newest);
+    EXPECT_EQ(error_with(
+                  [](int n) {
+                    return std::vector<SlotRange>{{0, 2}, {n - 1, n + 3}};
+                  },
+                  traits),
+              start + "of KV set 0 up to 72" + newest);
+    EXPECT_EQ(error_with(
+                  [](int n) {
+                    return std::vector<SlotRange>{{3, 4}, {2, n}};
+                  },
+                  traits),
+              start + "2 to 70 of KV set 0, expected them from 4 on");
+  }
+  EXPECT_EQ(error_with([](int n) {
+              return std::vector<SlotRange>{{0, 2}, {n - 1, n}};
+            }),
+            "no error");
+}
+
+// On the device, the result would not show it.
+TEST_F(PolicyChecks, ReadsOfPinnedTokensOnly) {
+  const auto ends = [](int n) { return std::vector<SlotRange>{{0, 4}, {n - 1, n}}; };
+  const auto read = [&](const Ints& list) {
+    return error_of(selecting(std::make_unique<PinGivenRanges>(
+        ends, SelectionTraits{.reads_pinned_only = true}, Lists{list, {0, 70}})));
+  };
+  EXPECT_EQ(read({0, 3, 70}), "no error");
+  EXPECT_EQ(read({0, 4, 70}),
+            "made-up: selection at layer 0, list 0: found slot 4, expected pinned ones, as "
+            "reads_pinned_only declares");
+}
+
+TEST_F(PolicyChecks, TraitsAgree) {
+  const auto error_with = [&](SelectionTraits traits) {
+    const auto newest = [](int n) { return std::vector<SlotRange>{{n - 1, n}}; };
+    return error_of(selecting(std::make_unique<PinGivenRanges>(newest, traits)));
+  };
+  EXPECT_EQ(error_with({.window = -1}), "made-up: window: found -1, expected at least 0");
+  EXPECT_EQ(error_with({.max_distance = 8}),
+            "made-up: traits: found max_distance without pre_rope_keys, expected both: distances "
+            "are clamped in scores of keys before RoPE");
+}
+
+TEST_F(PolicyChecks, EveryPolicyHasACopy) {
+  struct NoCopy : ReadGivenSlots {
+    NoCopy() : ReadGivenSlots({}) {}
+    std::unique_ptr<SelectionPolicy> clone() const override { return nullptr; }
+  };
+  Policies policies = selecting(std::make_unique<NoCopy>());
+  policies.method = "made-up";
+  EXPECT_EQ(message_of([&] { (void)policies.clone(); }, ErrorKind::kRuntime),
+            "made-up: clone: found null, expected a copy of the policy");
 }
 
 TEST_F(PolicyChecks, CheckBlendedVectors) {

@@ -20,6 +20,60 @@ std::string message_of(const std::string& spec) {
   return test::message_of([&] { Method::parse(spec); });
 }
 
+TEST(Method, DescriptionsAreChecked) {
+  const auto error_of = [](std::vector<MethodInfo> methods) {
+    return test::message_of([&] { check_methods(methods); }, ErrorKind::kRuntime);
+  };
+  const auto with = [](std::string_view name, std::vector<ParameterInfo> parameters = {}) {
+    MethodInfo out;
+    out.name = name;
+    out.parameters = std::move(parameters);
+    out.make = [](const Parameters&) { return Policies(); };
+    return out;
+  };
+  const auto flag = [](std::string_view name, std::string_view only_with = "") {
+    return ParameterInfo{.name = name,
+                         .kind = ParameterInfo::Kind::kFlag,
+                         .fallback = "false",
+                         .unit = "",
+                         .description = "",
+                         .only_with = only_with};
+  };
+  EXPECT_EQ(error_of(all_methods()), "no error");
+  EXPECT_EQ(error_of({with("a-1.b_c", {flag("x"), flag("y", "x=true|x=false")})}), "no error");
+  for (const char* name : {"", "a:b", "a b", "a+b", "A"}) {
+    EXPECT_EQ(
+        error_of({with(name)}),
+        fmt::format("method {0}: found the name \"{0}\", expected lower-case letters, digits, "
+                    "-, _ and .",
+                    name));
+  }
+  EXPECT_EQ(error_of({with("a"), with("b"), with("a")}),
+            "method a: found two methods of this name, expected one");
+  MethodInfo without_make = with("a");
+  without_make.make = nullptr;
+  EXPECT_EQ(error_of({without_make}), "method a: found no `make`, expected a function");
+  EXPECT_EQ(error_of({with("a", {flag("x"), flag("x")})}),
+            "method a: parameter x: found it twice, expected it once");
+  for (const char* name : {"placement", "compress", "name"}) {
+    EXPECT_EQ(error_of({with("a", {flag(name)})}),
+              fmt::format("method a: parameter {}: found a name that every method has, expected "
+                          "another",
+                          name));
+  }
+  EXPECT_EQ(error_of({with("a", {flag("x", "z=true")})}),
+            "method a: parameter x: only_with: found \"z=true\", expected PARAMETER=VALUE of this "
+            "method");
+}
+
+TEST(Method, UnknownParametersAreNotRead) {
+  const Method method = Method::parse("streamingllm:budget=64");
+  EXPECT_EQ(test::message_of([&] { (void)method.parts()[0].parameters.integer("typo"); },
+                             ErrorKind::kRuntime),
+            "found no parameter \"typo\" among those of the method "
+            "(budget=64,sinks=4,pos=keep,rolling=true,layers=equal), expected one of them");
+}
+
 TEST(Method, SpecsAndObjectsAgree) {
   const Method spec = Method::parse("snapkv:budget=256,pool=avg");
   const Json json = parse_json(R"({"name": "snapkv", "budget": 256, "pool": "avg"})", "m");

@@ -3,9 +3,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "common/error.h"
 #include "common/text.h"
+#include "methods/parts/budgeted_eviction.h"
 #include "methods/parts/eviction_scorer.h"
+#include "methods/parts/layer_rows.h"
+#include "methods/parts/window_settings.h"
 #include "prescribed.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -157,6 +164,55 @@ TEST(Scorers, PyramidsAndChunksApplyToAnyScores) {
     }
     EXPECT_LE(short_ones, 2) << scorer;
   }
+}
+
+struct GivenScores : EvictionScorer {
+  explicit GivenScores(std::vector<float> given) : given(std::move(given)) {}
+  std::vector<float> scores(const LayerView&, const KeptSet&, int) const override { return given; }
+  std::vector<float> given;
+};
+
+TEST(Scorers, ScoresAreOneForEachCandidate) {
+  const auto keep = [](const std::vector<float>& scores) {
+    Layer layer(1, 1, 64, 20, 20, 5);
+    const Parameters p = Method::parse("snapkv:budget=8,window=4").parts()[0].parameters;
+    BudgetedEviction eviction({.window = budget_and_window_settings("given", p),
+                               .scorer = std::make_shared<GivenScores>(scores)});
+    (void)eviction.after_prefill(layer.view());
+  };
+  std::vector<float> scores(16, 1.0f);
+  EXPECT_NO_THROW(keep(scores));
+  scores[0] = std::numeric_limits<float>::infinity();
+  EXPECT_NO_THROW(keep(scores));
+  scores[0] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(
+      test::message_of([&] { keep(scores); }, ErrorKind::kRuntime),
+      "found a score that is NaN: the model's attention is not finite, or a scorer divides by "
+      "zero");
+  for (const std::size_t count : {0, 15, 17}) {
+    EXPECT_EQ(
+        test::message_of([&] { keep(std::vector<float>(count)); }, ErrorKind::kRuntime),
+        fmt::format("layer 0, set 0: found {} scores of a scorer, expected one for each of 16 "
+                    "candidates",
+                    count));
+  }
+}
+
+TEST(Scorers, RowsOnHostAreThoseOfTheSet) {
+  Layer layer(1, 1, 64, 20, 20, 5);
+  const LayerView view = layer.view();
+  const auto read = [&](KvRow row, int first, int end) {
+    return test::message_of([&] { RowsOnHost(view, view.sets[0], row, first, end); },
+                            ErrorKind::kRuntime);
+  };
+  EXPECT_EQ(read(KvRow::kValue, 0, 20), "no error");
+  EXPECT_EQ(read(KvRow::kValue, 0, 21),
+            "layer 0: found rows of slots 0 to 21, expected them from 0 to 20");
+  EXPECT_EQ(read(KvRow::kKey, -1, 3),
+            "layer 0: found rows of slots -1 to 3, expected them from 0 to 20");
+  EXPECT_EQ(read(KvRow::kPreRopeKey, 0, 1),
+            "layer 0: found keys before RoPE in a cache that has none, expected a policy that "
+            "declares pre_rope_keys");
 }
 
 // A policy requests only the statistics of its scorer.

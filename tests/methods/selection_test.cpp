@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "methods/parts/block_selection.h"
 #include "prescribed.h"
 
 namespace turnbench {
@@ -39,6 +40,33 @@ TEST(Oracle, EqualsTheExactTopOfTheMiddle) {
       }
     }
   }
+}
+
+/// Represents a block by its first or its last key.
+template <bool kFirst>
+struct OneKey : BlockSelection {
+  OneKey() : BlockSelection({.budget = {.value = 40}, .block = 8, .sinks = 8}) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<OneKey>(*this);
+  }
+  void vector_of(MatrixView<const float> keys, std::span<float> out) const override {
+    std::copy_n(keys.row(kFirst ? 0 : keys.rows - 1), out.size(), out.begin());
+  }
+  std::string vectors() const override { return "one key"; }
+};
+
+// Sequences share vectors over the memo of their prompt.
+TEST(BlockSelectionClasses, ShareNoVectorsWithEachOther) {
+  Layer layer(2, 2, 32, 400, 1, 3), other(2, 2, 32, 400, 1, 3);
+  OneKey<true> first;
+  OneKey<false> last, alone;
+  const LayerView view = layer.view();
+  first.after_prefill(view);
+  last.after_prefill(view);
+  alone.after_prefill(other.view());
+  const auto slots = last.select(layer.view()).slots;
+  EXPECT_EQ(slots, alone.select(other.view()).slots);
+  EXPECT_NE(slots, first.select(layer.view()).slots);
 }
 
 // Heads (.98, .015, .005) and (.1, .3, .6), the first key a sink: a head that attends to the sink

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <stdexcept>
 
 #include "common/error.h"
 #include "tests/harness/run/small_world.h"
@@ -43,6 +44,13 @@ std::map<RecordKey, Result> run_alone(const SmallWorld& world,
   return out;
 }
 
+struct ThrowAtPromptEnds : EvictionPolicy {
+  std::unique_ptr<EvictionPolicy> clone() const override {
+    return std::make_unique<ThrowAtPromptEnds>(*this);
+  }
+  KeepSets after_prefill(const LayerView&) override { throw std::logic_error("it is wrong"); }
+};
+
 void expect_equal(const std::map<RecordKey, Result>& got, const std::map<RecordKey, Result>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (const auto& [key, result] : want) {
@@ -55,6 +63,25 @@ void expect_equal(const std::map<RecordKey, Result>& got, const std::map<RecordK
     EXPECT_EQ(other.answer_tokens, result.answer_tokens);
     EXPECT_EQ(other.counters, result.counters);
     EXPECT_TRUE(other == result);
+  }
+}
+
+// Policies of other authors may throw other types: their own records fail, and no others.
+TEST(Unit, ExceptionsOfOtherTypesFailTheirRecords) {
+  const SmallWorld world;
+  MethodInfo info;
+  info.name = "throws";
+  info.make = [](const Parameters&) {
+    return Policies{.eviction = std::make_unique<ThrowAtPromptEnds>()};
+  };
+  const Method throwing = Method::of(info), full = Method::parse("full");
+  const std::vector<Dialogue> dialogues = short_dialogues(1);
+  const UnitResult result = world.run({{&dialogues[0], {{"a", &full}, {"b", &throwing}}}},
+                                      {.max_prompt_tokens = 8000, .max_new_tokens = 2});
+  ASSERT_EQ(result.records.size(), 6u);
+  for (const Record& record : result.records) {
+    EXPECT_EQ(record.status, record.cell == "a" ? Record::Status::kOk : Record::Status::kError);
+    EXPECT_EQ(record.error, record.cell == "a" ? "" : "it is wrong");
   }
 }
 
