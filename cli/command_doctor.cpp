@@ -165,7 +165,7 @@ void add_doctor_command(CLI::App& app, const CommonOptions& common, int& exit_co
       "Examples:\n"
       "  turnbench doctor\n"
       "  turnbench doctor results.db    # the integrity of this store alone\n"
-      "Exit codes: 0 no problem, 1 problems were found in the store.");
+      "Exit codes: 0 no problem, 1 problems were found in the store, 2 it cannot be opened.");
   command->add_option("db", *db, "store to check; it is not changed");
   command->callback([db, command, &common, &exit_code] {
     if (command->count("db") == 0) {

@@ -21,7 +21,7 @@ namespace {
 struct Line {
   const Cell& cell;
   const std::string& dialogue;
-  int turn;
+  int turn;  ///< from 1, as in other outputs
   std::size_t step;
   std::optional<std::size_t> layer;
   LedgerEntry entry;
@@ -101,7 +101,7 @@ void add_ledger_command(CLI::App& app, const CommonOptions& common) {
       "  turnbench ledger results.db --method pqcache --layers\n"
       "CSV (with --json one object per line), one line per step of cells that ran alone "
       "(manifest:\n"
-      "isolated) with keys and values in host memory; step 0 is the prompt.");
+      "isolated) with keys and values in host memory; turns count from 1, step 0 is the prompt.");
   command->add_option("db", o->db, "store")->required();
   command->add_option("--experiment", o->experiment, "experiment; default: the latest");
   command
@@ -127,7 +127,7 @@ void add_ledger_command(CLI::App& app, const CommonOptions& common) {
           if (found == cells.end()) return;
           any = true;
           if (!dropped.empty()) ++shortened[dropped];
-          Line line{found->second, dialogue, turn, 0, {}, {}};
+          Line line{found->second, dialogue, turn + 1, 0, {}, {}};
           const auto print = common.json ? print_json : print_csv;
           for (; line.step < ledger.steps(); ++line.step) {
             if (!o->layers) {

@@ -190,7 +190,7 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
   command->footer(
       "Examples:\n"
       "  turnbench plan experiments/quickstart.json\n"
-      "  turnbench plan experiments/*.json --db results.db    # with a total\n"
+      "  turnbench plan a.json b.json --db results.db    # with a total\n"
       "  turnbench plan experiments/quickstart.json --out plan.jsonl    # unit by unit\n"
       "  turnbench plan experiments/quickstart.json --db pilot.db --power 2    # 2 of 100 points\n"
       "The time is estimated from stored dialogues, on machines such as this one, and from a few "

@@ -54,7 +54,11 @@ void print_power(const PlannedPower& power) {
       power.points);
   bool any = false;
   for (const PlannedPower::OfTable& table : power.tables) {
-    if (!table.title.empty()) fmt::print("    {}\n", one_line(table.title));
+    if (!table.title.empty()) {
+      fmt::print("    {}\n", one_line(table.title));
+    } else if (power.tables.size() > 1) {
+      fmt::print("    table {}\n", table.number);
+    }
     for (std::size_t i = 0; i < table.entries.size();) {
       const std::vector<std::string>& row = table.entries[i].row;
       std::vector<int> numbers;
@@ -131,10 +135,12 @@ PlannedMemory::PlannedMemory(const Plan& plan, const PlanCost& cost, std::span<c
 }
 
 PlannedPower::PlannedPower(const Results& results, double of_points) : points(of_points) {
+  std::size_t number = 0;
   for (const TableSpec& spec : results.tables()) {
+    ++number;
     const bool of_scores = std::all_of(spec.values.begin(), spec.values.end(), shows_scores);
     if (spec.difference_to.empty() || !of_scores) continue;
-    tables.push_back({spec.title, needed_dialogues(results, spec, points)});
+    tables.push_back({number, spec.title, needed_dialogues(results, spec, points)});
   }
 }
 
@@ -150,6 +156,7 @@ PlannedRun& PlannedRun::operator+=(const PlannedRun& next) {
   cost.longest_prompt = std::max(cost.longest_prompt, next.cost.longest_prompt);
   cost.flops += next.cost.flops;
   cost.refused_units += next.cost.refused_units;
+  cost.expects_equal_answers |= next.cost.expects_equal_answers;
   if (cost.refusal.empty()) cost.refusal = next.cost.refusal;
   memory.process = std::max(memory.process, next.memory.process);
   memory.limit = next.memory.limit;
@@ -174,6 +181,7 @@ OrderedJson to_json(const PlannedRun& run) {
                      {"unshared_prompt_tokens", c.unshared_prompt_tokens},
                      {"max_new_tokens", c.max_new_tokens},
                      {"refused_units", c.refused_units},
+                     {"expects_equal_answers", c.expects_equal_answers},
                      {"longest_prompt", c.longest_prompt},
                      {"memory", to_json(run.memory)},
                      {"prefill_flop", c.flops},
@@ -201,6 +209,8 @@ void print(const PlannedRun& run) {
       c.unshared_prompt_tokens, c.max_new_tokens, c.longest_prompt, c.flops / 1e12, c.flops / 1e11,
       duration(run.time.seconds));
   if (const std::string basis = basis_of(run); !basis.empty()) fmt::print("    {}\n", basis);
+  if (c.expects_equal_answers)
+    fmt::print("  if methods give other answers, they share fewer prefills in later turns\n");
   if (c.refused_units > 0) {
     fmt::print("  will fail        {} of {} units, the first because: {}\n", c.refused_units,
                c.units, c.refusal);

@@ -42,6 +42,7 @@ struct PlannedMemory {
 /// store.
 struct PlannedPower {
   struct OfTable {
+    std::size_t number = 0;  ///< of the manifest's tables, from 1
     std::string title;
     std::vector<NeededOfEntry> entries;
   };

@@ -470,7 +470,10 @@ std::optional<Results::Published> Results::published(const std::vector<const Cel
     const std::optional<Published> one = published(*cell, metric);
     if (!one) return std::nullopt;
     out.value += one->value;
-    out.notes.insert(out.notes.end(), one->notes.begin(), one->notes.end());
+    for (const std::string& note : one->notes) {
+      if (std::find(out.notes.begin(), out.notes.end(), note) == out.notes.end())
+        out.notes.push_back(note);
+    }
   }
   out.value /= static_cast<double>(cells.size());
   return out;

@@ -56,7 +56,8 @@ std::vector<std::string> parse_dimensions(const JsonView& json, const Manifest& 
     }
     const auto& known = table_dimensions();
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      item.fail("one of: " + join(known, ", ") + ", method.PARAMETER");
+      item.fail("one of: " + join(known, ", ") +
+                ", value, method.name, method.variant, method.PARAMETER");
     }
     return name;
   });

@@ -46,6 +46,10 @@ void add_cost(PlanCost& out, const Plan& plan, const Unit& unit, const PromptLen
   if (manifest.fidelity)
     out.max_new_tokens += lengths.total_answer_tokens() * (std::ssize(unit.cells) + 1);
   out.longest_prompt = std::max(out.longest_prompt, lengths.prompts.back());
+  out.expects_equal_answers |=
+      unit.cells.size() > 1 && lengths.prompts.size() > 1 &&
+      std::any_of(unit.cells.begin(), unit.cells.end(),
+                  [](const UnitCell& cell) { return cell.answers == Answers::kOwn; });
   if (lengths.refusal.empty()) return;
   if (out.refused_units++ == 0) out.refusal = lengths.refusal;
 }

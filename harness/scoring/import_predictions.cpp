@@ -97,8 +97,11 @@ class ByAnswers {
       if (found == places_.end())
         line.at(answers).fail("the answers of a dialogue of " + target_.cell.dataset);
       if (found->second == kSeveral) {
-        line.at(answers).fail("the lines in the order of the dataset's file, as dialogues of " +
-                              target_.cell.dataset + " have the same answers");
+        line.at(answers).fail(fmt::format(
+            "{}, as dialogues of {} have the same answers",
+            target_.in_file_order ? "the lines in the order of the dataset's file"
+                                  : "--manifest, which also tells the order of the dataset's file",
+            target_.cell.dataset));
       }
       out.dialogue = found->second;
     }

@@ -18,9 +18,10 @@ std::string share_text(const CellUsage& usage) {
 }
 
 /// "; by method: full 9 of 18, quest 0 of 18"; empty if the values of the dimension do not differ.
+/// Labels of equal data share cells.  all: of all cells, each once.
 std::string by_dimension(const char* name, const std::vector<Cell>& cells,
                          std::string Cell::*dimension,
-                         const std::map<std::string, CellUsage>& by_cell) {
+                         const std::map<std::string, CellUsage>& by_cell, const CellUsage& all) {
   constexpr std::size_t kNamed = 12;
   std::vector<std::string> values;  // in the order of the cells
   std::map<std::string, CellUsage> usages;
@@ -40,9 +41,11 @@ std::string by_dimension(const char* name, const std::vector<Cell>& cells,
                     [&](const std::string& value) { return usages.at(value).limited == 0; });
   std::vector<std::string> texts;
   std::set<std::string> shares;
+  std::size_t answers = 0;
   for (const std::string& value : values) {
     const CellUsage& usage = usages.at(value);
     shares.insert(share_text(usage));
+    answers += usage.answers;
     if (usage.limited > 0 || none <= kListedNone)
       texts.push_back(fmt::format("{} {}", printable(value), share_text(usage)));
   }
@@ -53,7 +56,8 @@ std::string by_dimension(const char* name, const std::vector<Cell>& cells,
     texts.push_back(fmt::format("and {} more", more));
   }
   if (none > kListedNone) texts.push_back(fmt::format("none of {} others", none));
-  return fmt::format("; by {}: {}", name, join(texts, ", "));
+  return fmt::format("; by {}: {}{}", name, join(texts, ", "),
+                     answers > all.answers ? " (some of them share answers)" : "");
 }
 
 }  // namespace
@@ -94,8 +98,8 @@ std::string describe_limited(const std::vector<Cell>& cells,
   }
   if (all.limited == 0) return "";
   return share_text(all) + " answers reached their length limit" +
-         by_dimension("dataset", counted, &Cell::dataset, by_cell) +
-         by_dimension("method", counted, &Cell::method, by_cell);
+         by_dimension("dataset", counted, &Cell::dataset, by_cell, all) +
+         by_dimension("method", counted, &Cell::method, by_cell, all);
 }
 
 std::map<std::string, CellUsage> Store::usages(const std::string& experiment) const {

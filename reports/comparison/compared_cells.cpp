@@ -23,6 +23,11 @@ std::string find_compared_method(const std::vector<Cell>& cells, const std::stri
   }
   if (found.contains(spec)) return spec;  // its label
   if (found.size() == 1) return *found.begin();
+  if (known.empty()) {
+    throw input_error(
+        "{}: found \"{}\", expected a method with answers; this experiment has only probes", place,
+        printable(spec));
+  }
   if (found.empty()) {
     throw input_error("{}: found \"{}\", expected {}", place, printable(spec),
                       nearest_methods(spec, known));

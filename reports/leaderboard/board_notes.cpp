@@ -24,6 +24,14 @@ bool has(const std::vector<std::size_t>& list, std::size_t value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
+/// The label of a method, with its history if other methods have the same label.
+std::string label_of(const BoardGrid& grid, std::size_t m) {
+  const BoardMethod& method = grid.methods[m];
+  const auto same = std::count_if(grid.methods.begin(), grid.methods.end(),
+                                  [&](const BoardMethod& o) { return o.label == method.label; });
+  return same == 1 ? method.label : method.label + ", " + method.history;
+}
+
 /// The methods that are not ranked, with ranked conditions in which they have no result.
 std::string unranked_methods(const BoardGrid& grid, const SharedTerms& terms) {
   std::vector<std::string> out;
@@ -41,11 +49,15 @@ std::string unranked_methods(const BoardGrid& grid, const SharedTerms& terms) {
       keep_common_turns({&own, &ranked});
       turns += own.turns.size();
     }
-    const std::string reason = lacking.size() == terms.conditions.size() ? " (no results)"
-                               : lacking.empty()
-                                   ? fmt::format(" ({} of {} turns)", turns, terms.turns)
-                                   : fmt::format(" (none in {})", describe(lacking));
-    out.push_back(grid.methods[m].label + reason);
+    const bool has_any = std::any_of(grid.cells[m].begin(), grid.cells[m].end(),
+                                     [](const BoardCell* cell) { return cell != nullptr; });
+    const std::string reason =
+        lacking.size() == terms.conditions.size()
+            ? has_any ? " (none under the ranked conditions)" : " (no results)"
+        : lacking.empty() ? fmt::format(" ({} of {} turns)", turns, terms.turns)
+                          : fmt::format(" (none in {})", describe(lacking));
+    const std::string name = label_of(grid, m) + reason;
+    if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
   }
   return out.empty() ? "" : "Methods that are not ranked: " + first_names(out) + ".";
 }

@@ -249,6 +249,19 @@ TEST(Plan, ReportsTheDialoguesNeededForADifference) {
       << alone.err;
 }
 
+// With own answers, prompts after the first turn are equal only while answers are.
+TEST(Plan, TellsWhetherItExpectsEqualAnswers) {
+  const Sweep sweep;
+  const auto expects = [&](const char* answers) {
+    Json manifest = Json::parse(small_manifest());
+    manifest["answers"] = answers;
+    const std::string path = sweep.directory.write("p.json", manifest.dump());
+    return run_program({"plan", path, "--no-measure", "--json"}).json()["expects_equal_answers"];
+  };
+  EXPECT_EQ(expects("own"), true);
+  EXPECT_EQ(expects("gold"), false);
+}
+
 TEST(Plan, TellsWhetherWorkersMayNeedMoreThanTheLimit) {
   const Sweep sweep;
   const auto plan = [&](const char* limit) {

@@ -58,6 +58,10 @@ TEST(LimitedAnswers, CountACellWithSeveralLabelsOnce) {
   const std::map<std::string, CellUsage> by_cell = {{"a/full", {4, 3}}};
   EXPECT_EQ(describe_limited({cell_of("a", "full"), other, cell_of("c", "full")}, by_cell),
             "3 of 4 answers reached their length limit");
+  const std::map<std::string, CellUsage> two = {{"a/full", {4, 3}}, {"c/full", {4, 1}}};
+  EXPECT_EQ(describe_limited({cell_of("a", "full"), other, cell_of("c", "full")}, two),
+            "4 of 8 answers reached their length limit; by dataset: a 3 of 4, b 3 of 4, c 1 of 4 "
+            "(some of them share answers)");
 }
 
 TEST(LimitedAnswers, ExcludeAnswersOfAFixedLength) {
