@@ -11,11 +11,12 @@ namespace {
 /// Names are parts of "name:parameter=value,...+name".
 void check_name(std::string_view name, const std::string& place) {
   const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
   };
   if (!name.empty() && std::all_of(name.begin(), name.end(), is_allowed)) return;
-  throw runtime_error("{}: found the name \"{}\", expected lower-case letters, digits, -, _ and .",
-                      place, printable(name));
+  throw runtime_error("{}: found the name \"{}\", expected letters, digits, -, _ and .", place,
+                      printable(name));
 }
 
 /// The names that methods cannot use for parameters of their own.

@@ -11,7 +11,8 @@ namespace turnbench {
 constexpr int kPatternBlock = 64;
 
 /// The (query, key) pairs that one query head computes in a prefill pass.  Rows i and keys j are
-/// given by their positions in the dialogue.  The causal condition j <= i always applies, too.
+/// given by their positions in the dialogue.  The causal condition j <= i always applies, too.  The
+/// attention output of a row without keys is zero.
 struct HeadPattern {
   enum class Kind {
     kDense,

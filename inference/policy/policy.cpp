@@ -11,7 +11,7 @@ constexpr std::int32_t kRoom = 1024;  // answer tokens before a new working set 
 
 /// A copy of a policy or codec; null if there is none.
 template <typename Part>
-std::unique_ptr<Part> copy_of(const std::unique_ptr<Part>& part, const Policies& all) {
+std::unique_ptr<Part> cloned(const std::unique_ptr<Part>& part, const Policies& all) {
   if (part == nullptr) return nullptr;
   std::unique_ptr<Part> out = part->clone();
   if (out == nullptr)
@@ -22,10 +22,10 @@ std::unique_ptr<Part> copy_of(const std::unique_ptr<Part>& part, const Policies&
 }  // namespace
 
 Policies Policies::clone() const {
-  return {copy_of(prefill, *this),
-          copy_of(eviction, *this),
-          copy_of(selection, *this),
-          copy_of(codec, *this),
+  return {cloned(prefill, *this),
+          cloned(eviction, *this),
+          cloned(selection, *this),
+          cloned(codec, *this),
           placement,
           method,
           evicts_before_question};
@@ -33,9 +33,9 @@ Policies Policies::clone() const {
 
 Policies Policies::prefill_part() const {
   Policies out;
-  out.prefill = copy_of(prefill, *this);
-  if (selects_in_prefill()) out.selection = copy_of(selection, *this);
-  out.codec = copy_of(codec, *this);
+  out.prefill = cloned(prefill, *this);
+  if (selects_in_prefill()) out.selection = cloned(selection, *this);
+  out.codec = cloned(codec, *this);
   out.method = method;
   return out;
 }

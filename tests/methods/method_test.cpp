@@ -40,13 +40,12 @@ TEST(Method, DescriptionsAreChecked) {
                          .only_with = only_with};
   };
   EXPECT_EQ(error_of(all_methods()), "no error");
-  EXPECT_EQ(error_of({with("a-1.b_c", {flag("x"), flag("y", "x=true|x=false")})}), "no error");
-  for (const char* name : {"", "a:b", "a b", "a+b", "A"}) {
-    EXPECT_EQ(
-        error_of({with(name)}),
-        fmt::format("method {0}: found the name \"{0}\", expected lower-case letters, digits, "
-                    "-, _ and .",
-                    name));
+  EXPECT_EQ(error_of({with("A-1.b_c", {flag("x"), flag("y", "x=true|x=false")})}), "no error");
+  for (const char* name : {"", "a:b", "a b", "a+b", "a@b"}) {
+    EXPECT_EQ(error_of({with(name)}),
+              fmt::format("method {0}: found the name \"{0}\", expected letters, digits, "
+                          "-, _ and .",
+                          name));
   }
   EXPECT_EQ(error_of({with("a"), with("b"), with("a")}),
             "method a: found two methods of this name, expected one");
