@@ -15,7 +15,6 @@
 #include <deque>
 #include <exception>
 #include <iterator>
-#include <new>
 #include <utility>
 
 #include "common/error.h"
@@ -154,12 +153,9 @@ int run_worker(const Plan& plan, std::size_t model_index, const Model* model,
     work(plan, model_index, model, options, threads, stop, channel);
   } catch (const Requests::ParentGone&) {
     return 0;
-  } catch (const Error& error) {
+  } catch (const std::exception& exception) {
+    const Error error = as_error(exception);
     return fail(error.kind(), error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorKind::kMemory, "the system has no more memory");
-  } catch (const std::exception& error) {
-    return fail(ErrorKind::kRuntime, error.what());
   }
   return 0;
 }

@@ -1,9 +1,9 @@
 #include "harness/run/probe_unit.h"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <map>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>

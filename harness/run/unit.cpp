@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <iterator>
 #include <limits>
 #include <list>
-#include <new>
 
 #include "common/error.h"
 #include "harness/run/unit_runner.h"

@@ -1,20 +1,20 @@
 #include "harness/store/cell_names.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "common/text.h"
 
 namespace turnbench {
 
+bool varies(const std::vector<Cell>& cells, std::string Cell::*label) {
+  return std::any_of(cells.begin(), cells.end(),
+                     [&](const Cell& c) { return c.*label != cells.front().*label; });
+}
+
 std::map<std::string, std::string> cell_names(const Store& store, const std::string& experiment) {
   std::map<std::string, std::string> out;
   const std::vector<Cell> cells = store.cells(experiment);
-  const auto varies = [&](std::string Cell::*label) {
-    return std::any_of(cells.begin(), cells.end(),
-                       [&](const Cell& c) { return c.*label != cells.front().*label; });
-  };
-  const bool histories = varies(&Cell::history), answers = varies(&Cell::answers);
+  const bool histories = varies(cells, &Cell::history), answers = varies(cells, &Cell::answers);
   for (const Cell& c : cells) {
     std::vector<std::string> name = {c.model, c.dataset, c.position, c.method};
     if (histories) name.push_back(c.history);

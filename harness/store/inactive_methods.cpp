@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/text.h"
+#include "harness/store/cell_names.h"
 #include "harness/store/method_settings.h"
 
 namespace turnbench {
@@ -21,9 +22,7 @@ struct OfDataset {
 std::string place_of(const Cell& cell, const std::vector<Cell>& cells) {
   std::string out = cell.dataset;
   for (const auto field : {&Cell::model, &Cell::position, &Cell::history, &Cell::answers}) {
-    const bool varies = std::any_of(cells.begin(), cells.end(),
-                                    [&](const Cell& other) { return other.*field != cell.*field; });
-    if (varies) out += " " + cell.*field;
+    if (varies(cells, field)) out += " " + cell.*field;
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "inference/policy/policy_checks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/error.h"
 
@@ -205,10 +206,11 @@ void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCa
 void PolicyCheck::reads_pinned(const Selection& selection, const SelectionPolicy& policy,
                                std::span<const KvHeadCache> sets) const {
   const std::size_t lists = selection.slots.size();
-  for (std::size_t i = 0; i < lists; ++i) {
+  std::vector<SlotRange> pinned;  // of the list's set
+  for (std::size_t i = 0, known = sets.size(); i < lists; ++i) {
     const std::size_t set = i * sets.size() / lists;
-    const std::vector<SlotRange> pinned =
-        policy.pinned(layer, static_cast<int>(set), sets[set].size());
+    if (set != std::exchange(known, set))
+      pinned = policy.pinned(layer, static_cast<int>(set), sets[set].size());
     auto range = pinned.begin();
     for (const std::int32_t slot : selection.slots[i]) {
       while (range != pinned.end() && range->end <= slot) ++range;

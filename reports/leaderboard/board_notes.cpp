@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "common/text.h"
 #include "reports/common_turns.h"
@@ -32,32 +33,34 @@ std::string label_of(const BoardGrid& grid, std::size_t m) {
   return same == 1 ? method.label : method.label + ", " + method.history;
 }
 
-/// The methods that are not ranked, with ranked conditions in which they have no result.
+/// Why a method is not ranked: the ranked conditions or turns in which it has no result.
+std::string why_unranked(const BoardGrid& grid, const SharedTerms& terms, std::size_t m) {
+  const std::vector<const BoardCell*>& cells = grid.cells[m];
+  if (std::all_of(cells.begin(), cells.end(), [](const BoardCell* c) { return c == nullptr; }))
+    return "no results";
+  std::vector<const BoardCondition*> lacking;
+  std::size_t turns = 0;  // of those that the ranked methods share
+  for (std::size_t i = 0; i < terms.conditions.size(); ++i) {
+    const std::size_t c = terms.conditions[i];
+    if (cells[c] == nullptr) {
+      lacking.push_back(&grid.conditions[c]);
+      continue;
+    }
+    Stratum own = cells[c]->scores, ranked = terms.scores.front()[i];
+    keep_common_turns({&own, &ranked});
+    turns += own.turns.size();
+  }
+  if (lacking.size() == terms.conditions.size()) return "none under the ranked conditions";
+  if (!lacking.empty()) return fmt::format("none in {}", describe(lacking));
+  return fmt::format("{} of {} turns", turns, terms.turns);
+}
+
 std::string unranked_methods(const BoardGrid& grid, const SharedTerms& terms) {
   std::vector<std::string> out;
   for (std::size_t m = 0; m < grid.methods.size(); ++m) {
     if (has(terms.methods, m)) continue;
-    std::vector<const BoardCondition*> lacking;
-    std::size_t turns = 0;  // of those that the ranked methods share
-    for (std::size_t i = 0; i < terms.conditions.size(); ++i) {
-      const std::size_t c = terms.conditions[i];
-      if (grid.cells[m][c] == nullptr) {
-        lacking.push_back(&grid.conditions[c]);
-        continue;
-      }
-      Stratum own = grid.cells[m][c]->scores, ranked = terms.scores.front()[i];
-      keep_common_turns({&own, &ranked});
-      turns += own.turns.size();
-    }
-    const bool has_any = std::any_of(grid.cells[m].begin(), grid.cells[m].end(),
-                                     [](const BoardCell* cell) { return cell != nullptr; });
-    const std::string reason =
-        lacking.size() == terms.conditions.size()
-            ? has_any ? " (none under the ranked conditions)" : " (no results)"
-        : lacking.empty() ? fmt::format(" ({} of {} turns)", turns, terms.turns)
-                          : fmt::format(" (none in {})", describe(lacking));
-    const std::string name = label_of(grid, m) + reason;
-    if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+    std::string name = fmt::format("{} ({})", label_of(grid, m), why_unranked(grid, terms, m));
+    if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(std::move(name));
   }
   return out.empty() ? "" : "Methods that are not ranked: " + first_names(out) + ".";
 }

@@ -65,7 +65,7 @@ class PolicyChecks : public testing::Test {
 
   /// The engine's error message for a prompt and one token of an answer with these policies.
   std::string error_of(Policies policies) {
-    policies.method = "made-up";
+    policies.method = "given-policy";
     return message_of(
         [&] {
           Conversation c(machine_.engine, std::move(policies));
@@ -96,12 +96,12 @@ TEST_F(PolicyChecks, KeptSlots) {
   EXPECT_EQ(keep_error({good, good}), "no error");
   EXPECT_EQ(keep_error({good, {3}}), "no error") << "sets may differ in size";
   EXPECT_EQ(keep_error(Lists(8, good)), "no error") << "a set for each query head";
-  const std::string lists = "made-up: eviction at layer 1: found ",
+  const std::string lists = "given-policy: eviction at layer 1: found ",
                     one_each =
                         " lists of slots, expected one for each of 2 sets or of 8 query heads";
   for (std::size_t count : {1, 3, 16})
     EXPECT_EQ(keep_error(Lists(count, good)), lists + std::to_string(count) + one_each);
-  const std::string second = "made-up: eviction at layer 1, list 1: found slot ",
+  const std::string second = "given-policy: eviction at layer 1, list 1: found slot ",
                     range = ", expected ascending slots from 0 to 69";
   EXPECT_EQ(keep_error({good, {5, 5}}), second + "5 after 5" + range);
   EXPECT_EQ(keep_error({good, {0, 7, 3}}), second + "3 after 7" + range);
@@ -117,9 +117,10 @@ TEST_F(PolicyChecks, RejectUndeclaredEvictions) {
   unequal->says_unequal = false;
   Policies policies;
   policies.eviction = std::move(unequal);
-  EXPECT_EQ(error_of(std::move(policies)),
-            "made-up: eviction at layer 1: found sets of 3 and 1 tokens, expected equally many, as "
-            "keeps_unequal_sets declares");
+  EXPECT_EQ(
+      error_of(std::move(policies)),
+      "given-policy: eviction at layer 1: found sets of 3 and 1 tokens, expected equally many, as "
+      "keeps_unequal_sets declares");
 }
 
 // The requirements of a selection on the eviction are checked when the policies are combined,
@@ -140,13 +141,13 @@ TEST_F(PolicyChecks, RejectEvictionsIncompatibleWithTheSelection) {
     Policies out;
     out.eviction = std::move(eviction);
     out.selection = std::make_unique<NeedsMuch>(equal, whole);
-    out.method = "made-up";
+    out.method = "given-policy";
     return out;
   };
   const std::vector<int> prompt = synthetic_tokens(70, 1);
   Conversation unequal(machine_.engine, together(true, false, false));
   EXPECT_EQ(message_of([&] { unequal.turn(prompt); }),
-            "made-up: found an eviction whose heads keep unequal numbers of tokens, expected "
+            "given-policy: found an eviction whose heads keep unequal numbers of tokens, expected "
             "equally many in all KV sets of a layer, which the selection needs");
   EXPECT_TRUE(unequal.sequence.tokens.empty());
   Conversation fork_of(machine_.engine, {});
@@ -155,7 +156,8 @@ TEST_F(PolicyChecks, RejectEvictionsIncompatibleWithTheSelection) {
   Conversation whole(machine_.engine, together(false, true, true));
   whole.turn(prompt);
   const std::string refused =
-      "made-up: found an eviction while decoding, expected none, or history compress_once: the "
+      "given-policy: found an eviction while decoding, expected none, or history compress_once: "
+      "the "
       "selection needs whole answers";
   EXPECT_EQ(message_of([&] { whole.answer(5); }), refused);
   EXPECT_EQ(whole.sequence.tokens.size(), prompt.size());
@@ -164,9 +166,10 @@ TEST_F(PolicyChecks, RejectEvictionsIncompatibleWithTheSelection) {
 }
 
 TEST_F(PolicyChecks, ShiftedSetsHaveEqualSizes) {
-  EXPECT_EQ(keep_error({{0, 1}, {0, 1}}, false, true),
-            "made-up: eviction at layer 1: found a set of 2 tokens, expected 70 as in every other "
-            "set of every layer, because positions shift");
+  EXPECT_EQ(
+      keep_error({{0, 1}, {0, 1}}, false, true),
+      "given-policy: eviction at layer 1: found a set of 2 tokens, expected 70 as in every other "
+      "set of every layer, because positions shift");
 }
 
 TEST_F(PolicyChecks, SlotsRead) {
@@ -175,9 +178,9 @@ TEST_F(PolicyChecks, SlotsRead) {
   EXPECT_EQ(read_error(Lists(8, good)), "no error");
   EXPECT_EQ(
       read_error({good}),
-      "made-up: selection at layer 0: found 1 lists of slots, expected one for each of 2 sets "
+      "given-policy: selection at layer 0: found 1 lists of slots, expected one for each of 2 sets "
       "or of 8 query heads");
-  const std::string first = "made-up: selection at layer 0, list 0: found ",
+  const std::string first = "given-policy: selection at layer 0, list 0: found ",
                     range = ", expected ascending slots from 0 to 70",
                     current = " last, expected the current token's slot 70";
   EXPECT_EQ(read_error({{0, 0, 70}, good}), first + "slot 0 after 0" + range);
@@ -212,7 +215,7 @@ TEST_F(PolicyChecks, PinnedRanges) {
     policies.placement.host = true;
     return error_of(std::move(policies));
   };
-  const std::string start = "made-up: selection at layer 0: found pinned slots ",
+  const std::string start = "given-policy: selection at layer 0: found pinned slots ",
                     newest = ", expected them to end with the newest token, slot 69";
   for (const SelectionTraits& traits :
        {SelectionTraits{}, SelectionTraits{.reads_pinned_only = true}}) {
@@ -252,7 +255,7 @@ TEST_F(PolicyChecks, ReadsOfPinnedTokensOnly) {
   };
   EXPECT_EQ(read({0, 3, 70}), "no error");
   EXPECT_EQ(read({0, 4, 70}),
-            "made-up: selection at layer 0, list 0: found slot 4, expected pinned ones, as "
+            "given-policy: selection at layer 0, list 0: found slot 4, expected pinned ones, as "
             "reads_pinned_only declares");
 }
 
@@ -261,10 +264,11 @@ TEST_F(PolicyChecks, TraitsAgree) {
     const auto newest = [](int n) { return std::vector<SlotRange>{{n - 1, n}}; };
     return error_of(selecting(std::make_unique<PinGivenRanges>(newest, traits)));
   };
-  EXPECT_EQ(error_with({.window = -1}), "made-up: window: found -1, expected at least 0");
-  EXPECT_EQ(error_with({.max_distance = 8}),
-            "made-up: traits: found max_distance without pre_rope_keys, expected both: distances "
-            "are clamped in scores of keys before RoPE");
+  EXPECT_EQ(error_with({.window = -1}), "given-policy: window: found -1, expected at least 0");
+  EXPECT_EQ(
+      error_with({.max_distance = 8}),
+      "given-policy: traits: found max_distance without pre_rope_keys, expected both: distances "
+      "are clamped in scores of keys before RoPE");
 }
 
 TEST_F(PolicyChecks, EveryPolicyHasACopy) {
@@ -273,9 +277,9 @@ TEST_F(PolicyChecks, EveryPolicyHasACopy) {
     std::unique_ptr<SelectionPolicy> clone() const override { return nullptr; }
   };
   Policies policies = selecting(std::make_unique<NoCopy>());
-  policies.method = "made-up";
+  policies.method = "given-policy";
   EXPECT_EQ(message_of([&] { (void)policies.clone(); }, ErrorKind::kRuntime),
-            "made-up: clone: found null, expected a copy of the policy");
+            "given-policy: clone: found null, expected a copy of the policy");
 }
 
 TEST_F(PolicyChecks, CheckBlendedVectors) {
@@ -296,7 +300,7 @@ TEST_F(PolicyChecks, CheckBlendedVectors) {
     return error_of(selecting(std::make_unique<BlendAsTold>(blend)));
   };
   EXPECT_EQ(blend_error({x, {x, 2, dim}}), "no error");
-  const std::string found = "made-up: selection at layer 0: found ",
+  const std::string found = "given-policy: selection at layer 0: found ",
                     expected = fmt::format(" elements to blend with, expected 2 of {}", dim);
   EXPECT_EQ(blend_error({x, {x, 3, dim}}), found + fmt::format("3 vectors of {}", dim) + expected);
   EXPECT_EQ(blend_error({x, {x, 2, 1}}), found + "2 vectors of 1" + expected);
@@ -308,8 +312,8 @@ TEST_F(PolicyChecks, Patterns) {
   EXPECT_EQ(compute_error({}), "no error");
   EXPECT_EQ(
       compute_error({}, 2),
-      "made-up: prefill at layer 0: found 2 patterns, expected one for each of 8 query heads");
-  const std::string head = "made-up: prefill at layer 0, head 0";
+      "given-policy: prefill at layer 0: found 2 patterns, expected one for each of 8 query heads");
+  const std::string head = "given-policy: prefill at layer 0, head 0";
   HeadPattern band;
   band.kind = Kind::kBand;
   band.sinks = 1;
