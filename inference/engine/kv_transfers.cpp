@@ -27,10 +27,12 @@ std::string selection_at(const Sequence& s, int layer) {
   return PolicyCheck{s.policies.method, layer, s.shape().heads}.where("selection");
 }
 
-/// The pinned tokens of a layer whose sets are equal.
-std::vector<SlotRange> pinned_in_all(const Sequence& s, int layer, std::int32_t tokens) {
+/// The pinned tokens of a layer whose sets are equal.  selection: the one that has read the prompt;
+/// until the end of a shared prompt, that of a fork has not.
+std::vector<SlotRange> pinned_in_all(const Sequence& s, const SelectionPolicy* selection, int layer,
+                                     std::int32_t tokens) {
   return with_error_prefix(selection_at(s, layer),
-                           [&] { return pinned_of(s.policies.selection.get(), layer)(0, tokens); });
+                           [&] { return pinned_of(selection, layer)(0, tokens); });
 }
 
 }  // namespace
@@ -120,7 +122,9 @@ AppendPlan KvTransfers::pinned_rows(Sequence& s, int layer,
   LayerKv& kv = s.at(layer).kv;
   const std::int32_t end = kv.sets().front().size(),
                      first = end - static_cast<std::int32_t>(positions.size());
-  if (kv.pinned_layer() != nullptr && kv.to_repin(pinned_in_all(s, layer, end)) != nullptr)
+  const SelectionPolicy* selection = s.policies.selection.get();
+  if (kv.pinned_layer() != nullptr &&
+      kv.to_repin(pinned_in_all(s, selection, layer, end)) != nullptr)
     repin(s, layer, first, end);
   return kv.pinned_rows(positions);
 }
@@ -139,7 +143,7 @@ void KvTransfers::repin(Sequence& s, int layer, std::int32_t first, std::int32_t
   for (int l = layer; l < stages.first_layer(stages.stage_of(layer) + 1); ++l) {
     LayerKv& kv = s.at(l).kv;
     if (kv.pinned_layer() == nullptr) continue;
-    std::vector<SlotRange> pinned = pinned_in_all(s, l, end);
+    std::vector<SlotRange> pinned = pinned_in_all(s, &selection, l, end);
     PinnedLayer* held = kv.to_repin(pinned);
     if (held == nullptr) continue;
     most = std::max(most, pinned.size());
@@ -272,7 +276,7 @@ void KvTransfers::move_to_host(Sequence& s, int layer, const LayerView* view,
     host = view->memo != nullptr ? view->memo->get<HostCopy>(key, copy) : copy();
   }
   if (on_host && selection != nullptr && selection->traits().reads_pinned_only) {
-    kv.use_pinned(pinned_in_all(s, layer, longest_set(*view)));
+    kv.use_pinned(pinned_in_all(s, selection, layer, longest_set(*view)));
   } else {
     const Residency::Options options = working_set_of(s, layer, needs);
     with_error_prefix(selection_at(s, layer), [&] {

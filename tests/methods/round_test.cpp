@@ -409,7 +409,13 @@ TEST(Round, ForksOfASharedPrefixContinue) {
   EXPECT_TRUE(prefix.turn_with_forks(turns[4].question, {&forked}) == want);
   Conversation fork(machine.engine, std::move(forked));
   fork.spans = prefix.spans;
+  // The device has no more tokens than without forks, and decode steps load none.
+  EXPECT_LT(fork.sequence.resident_kv_bytes(), fork.sequence.kv_bytes());
+  EXPECT_EQ(fork.sequence.resident_kv_bytes(), alone.sequence.resident_kv_bytes());
   for (const int token : turns[4].answer) EXPECT_TRUE(fork.answer(token) == alone.answer(token));
+  const Ledger& moved = fork.sequence.counters.ledger;
+  for (std::size_t step = 1; step < moved.steps(); ++step)
+    EXPECT_EQ(moved.total_of_step(step).bytes(), moved.total_of_step(step).writeback_bytes);
   EXPECT_EQ(fork.sequence.policies.selection->counters(),
             alone.sequence.policies.selection->counters());
 }

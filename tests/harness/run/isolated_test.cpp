@@ -91,6 +91,35 @@ TEST(Isolated, PeaksBelongToOneCell) {
   }
 }
 
+// What a cell reads, moves and stores on the device does not depend on cells that share its prompt.
+TEST(Isolated, CountersAreThoseOfSharedCells) {
+  const SmallWorld world;
+  const Dialogue dialogue =
+      make_tiny_dialogues(TinyTask::kFact, {.turns = 4, .length = 240, .count = 1, .seed = 3})[0];
+  const Method full = Method::parse("full");
+  for (const char* spec :
+       {"round:lw=1", "round:lw=2,cold=true", "quest:budget=32,placement=host", "pqcache:budget=64",
+        "clusterkv:budget=32", "shadowkv:budget=32", "infllm:budget=64", "sparq:budget=32",
+        "specontext-self:budget=32", "snapkv:budget=64+quest:budget=32,placement=host"}) {
+    const Method method = Method::parse(spec);
+    Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 4};
+    const auto shared =
+        by_key(world.run({{&dialogue, {{"full", &full}, {"m", &method}}}}, decoding).records);
+    decoding.isolated = true;
+    const auto alone = by_key(world.run({{&dialogue, {{"m", &method}}}}, decoding).records);
+    ASSERT_EQ(alone.size(), 4u);
+    for (const auto& [key, want] : alone) {
+      EXPECT_EQ(want.error, "");
+      for (const char* name : {"resident_kv_bytes", "step_bytes", "attended_tokens"}) {
+        const auto found = want.counters.find(name);
+        if (found == want.counters.end()) continue;
+        EXPECT_EQ(shared.at(key).counters.at(name), found->second)
+            << spec << ", turn " << std::get<2>(key) << ": " << name;
+      }
+    }
+  }
+}
+
 // An answer that needs more memory than estimated from its prompt is counted.
 TEST(Isolated, LongAnswersIncreaseResidentMemory) {
   const SmallWorld world;
