@@ -69,7 +69,7 @@ Run prefill(Engine& engine, const Method* method, const std::vector<int>& tokens
   const auto flops_by = [&](bool bf16) -> double& { return bf16 ? out.bf16_flops : out.flops; };
   const Operations& after = engine.operations();
   flops_by(engine.model().math() != Math::kF32) += after.linear - before.linear;
-  flops_by(engine.attention_math() == Math::kBF16) += after.attention - before.attention;
+  flops_by(engine.math() == Math::kBF16) += after.attention - before.attention;
   out.pairs = pairs / dense_pairs;
   return out;
 }

@@ -42,7 +42,7 @@ class BatchMemory {
         weights_(model.dtype),
         dtype_(model.entry.kv_dtype),
         devices_(devices) {
-    pass_.math = model.entry.math;
+    pass_.math = with_cache(model.entry.math, dtype_);
   }
 
   /// The layout of pages with the rows of `policies`.

@@ -13,7 +13,7 @@ struct PassSize {
   std::int64_t total_context = 0;    ///< cached tokens after the pass, summed over sequences
   std::int64_t longest_context = 0;  ///< maximum over sequences
   bool pre_rope_keys = false;        ///< pre-RoPE keys are also stored
-  Math math = Math::kF32;            ///< of the model
+  Math math = Math::kF32;            ///< of the model with its cache (`with_cache`)
 };
 
 /// Rows per block of the linear layers: enough to amortise reading the weights, few enough that the

@@ -77,7 +77,7 @@ MatrixView<float> LayerAttention::turn_queries(Stage& stage, MatrixView<const fl
   const MatrixView<float> out = stage.far_q.view.rows_at(row, rows);
   stage.backend.copy_rows(q, out);
   stage.backend.apply_rope(out, {tables, rows, half}, {tables + count, rows, half});
-  if (core_.attention_math == Math::kBF16) stage.backend.round_to_bf16(out);
+  if (core_.math == Math::kBF16) stage.backend.round_to_bf16(out);
   return out;
 }
 
@@ -165,6 +165,7 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
     const std::int32_t end = block.first_position + block.rows;
     const Selection selection = timed(Phase::kSelect, [&] { return policy.select(block); });
     check.selection(selection, view.sets, end);
+    if (policy.traits().reads_pinned_only) check.reads_pinned(selection, policy, view.sets, end);
     attend_block(block, readable.sets, readable.lists(selection.slots), distance, row + first,
                  batch);
     const std::size_t lists = selection.all() ? 1 : selection.slots.size();
@@ -211,7 +212,7 @@ void LayerAttention::attend_block(const LayerView& block, std::span<const KvHead
       job.out = out;
       job.lse = lse;
       job.pass = {block.first_position, block.rows};
-      job.math = core_.attention_math;
+      job.math = core_.math;
       return job;
     };
     const MatrixView<float> out = own(stage.attended.view, row, core_.shape.head_dim),

@@ -89,7 +89,7 @@ void Decoder::qkv_rope(int layer, const ForwardBatch& batch) {
     if (batch.pre_rope_keys) backend.copy_rows(k, rows(stage.pre_rope_k));
     // Queries and keys are adjacent columns, so one call rotates both.
     backend.apply_rope(qkv.columns_at(0, q_width + kv_width), rows(stage.cos), rows(stage.sin));
-    if (core_.attention_math == Math::kBF16) backend.round_to_bf16(qkv.columns_at(0, q_width));
+    if (core_.math == Math::kBF16) backend.round_to_bf16(qkv.columns_at(0, q_width));
     backend.copy_rows(qkv.columns_at(0, q_width), rows(stage.q));
     backend.copy_rows(k, rows(stage.k));
     backend.copy_rows(qkv.columns_at(q_width + kv_width, kv_width), rows(stage.v));

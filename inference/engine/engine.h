@@ -39,8 +39,8 @@ class Engine {
   const Model& model() const { return core_.model; }
   const ModelShape& shape() const { return core_.shape; }
   const Options& options() const { return core_.options; }
-  /// Of attention's products: kBF16 if the model's is, and the cache.
-  Math attention_math() const { return core_.attention_math; }
+  /// Of the model with this engine's cache.
+  Math math() const { return core_.math; }
 
   /// Makes an empty sequence.  tail_rows: as in Sequence.  pre_rope_keys: store pre-RoPE keys even
   /// if `policies` do not need them, for forks that need them.

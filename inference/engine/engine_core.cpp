@@ -67,7 +67,7 @@ EngineCore::EngineCore(const Model& model, std::span<Backend* const> backends,
            c.head_dim,
            {model.rope_frequencies(), c.rope.attention_factor}};
   scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim)));
-  attention_math = options.kv_dtype == DType::kBF16 ? model.math() : Math::kF32;
+  math = with_cache(model.math(), options.kv_dtype);
 }
 
 void EngineCore::compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos,

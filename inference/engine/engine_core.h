@@ -42,8 +42,8 @@ struct EngineCore {
   const Model& model;
   EngineOptions options;
   ModelShape shape;
-  float scale;          ///< of attention scores
-  Math attention_math;  ///< of attention's products: kBF16 if the model's is, and the cache
+  float scale;  ///< of attention scores
+  Math math;    ///< of the model with this cache
   std::vector<Stage> stages;
   BackgroundTasks background;
   Profile* profile = nullptr;  ///< of forward passes; null: not measured

@@ -79,7 +79,7 @@ void EngineMemory::check(const PassSize& pass, std::span<const Pass> passes,
                          std::int64_t at_once) const {
   if (core_.options.memory_limit == 0) return;
   PassSize active = pass;  // rows with activations at the same time
-  active.math = core_.model.math();
+  active.math = core_.math;
   std::size_t waiting = 0;
   if (at_once > 0 && at_once < pass.rows) {
     active.rows = at_once;

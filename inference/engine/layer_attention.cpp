@@ -246,7 +246,7 @@ std::vector<AttentionJob> LayerAttention::attention_jobs(int layer, std::span<co
       job.out = own(stage.attended.view, core_.shape.head_dim);
       job.lse = own(stage.lse.view, 1);
       job.sliding_window = core_.model.config().sliding_window[layer];
-      job.math = core_.attention_math;
+      job.math = core_.math;
       if (!joined.empty()) {
         job.slots = &joined[j].slots;
         job.slot_heads = &joined[j].heads;

@@ -21,6 +21,11 @@ constexpr bool needs_bf16_weights(Math m) {
   return m != Math::kF32;
 }
 
+/// What a model's arithmetic is with a KV cache of the given type.
+constexpr Math with_cache(Math m, DType cache) {
+  return m == Math::kBF16 && cache != DType::kBF16 ? Math::kBF16Linear : m;
+}
+
 constexpr std::size_t size_of(DType t) {
   return t == DType::kF32 ? 4 : 2;
 }

@@ -204,22 +204,41 @@ void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCa
 }
 
 void PolicyCheck::reads_pinned(const Selection& selection, const SelectionPolicy& policy,
-                               std::span<const KvHeadCache> sets) const {
-  const std::size_t lists = selection.slots.size();
+                               std::span<const KvHeadCache> sets,
+                               std::optional<std::int32_t> end) const {
+  constexpr const char* kDeclared = "as reads_pinned_only declares";
+  const std::size_t lists = selection.all() ? sets.size() : selection.slots.size();
   std::vector<SlotRange> pinned;  // of the list's set
+  std::int64_t size = 0;          // their tokens
   for (std::size_t i = 0, known = sets.size(); i < lists; ++i) {
     const std::size_t set = i * sets.size() / lists;
-    if (set != std::exchange(known, set))
-      pinned = policy.pinned(layer, static_cast<int>(set), sets[set].size());
-    auto range = pinned.begin();
-    for (const std::int32_t slot : selection.slots[i]) {
-      while (range != pinned.end() && range->end <= slot) ++range;
-      if (range != pinned.end() && range->begin <= slot) continue;
-      throw runtime_error(
-          "{}, list {}: found slot {}, expected pinned ones, as reads_pinned_only "
-          "declares",
-          where("selection"), i, slot);
+    const int tokens = end.value_or(sets[set].size());
+    if (set != std::exchange(known, set)) {
+      pinned = policy.pinned(layer, static_cast<int>(set), tokens);
+      size = 0;
+      for (const SlotRange& range : pinned) size += range.end - range.begin;
     }
+    if (selection.all()) {
+      if (size == tokens) continue;
+      throw runtime_error("{}: found all {} slots of KV set {}, expected the {} pinned ones, {}",
+                          where("selection"), tokens, set, size, kDeclared);
+    }
+    const std::vector<std::int32_t>& list = selection.slots[i];  // ascends
+    std::int64_t read = 0;
+    auto outside = list.begin();  // the first slot that is not pinned
+    for (const SlotRange& range : pinned) {
+      const auto begin = std::lower_bound(list.begin(), list.end(), range.begin),
+                 behind = std::lower_bound(begin, list.end(), range.end);
+      if (outside == begin) outside = behind;
+      read += behind - begin;
+    }
+    if (read < std::ssize(list)) {
+      throw runtime_error("{}, list {}: found slot {}, expected pinned ones, {}",
+                          where("selection"), i, *outside, kDeclared);
+    }
+    if (read == size) continue;
+    throw runtime_error("{}, list {}: found {} slots, expected all {} pinned ones, {}",
+                        where("selection"), i, read, size, kDeclared);
   }
 }
 

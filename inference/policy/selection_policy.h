@@ -24,9 +24,9 @@ struct SelectionTraits {
   bool needs_whole_answers = false;  ///< nothing may be evicted while an answer is decoded
   /// True: designed for caches that persist over turns; false: one prefill per turn; null: both.
   std::optional<bool> keeps_cache = {};
-  /// `reads_pinned_only`: prefill and decode steps read only the pinned tokens.  Offloaded tokens
-  /// are then transferred when the set of pinned tokens changes: for all layers at once, or, with
-  /// `loads_by_layer`, layer by layer.
+  /// `reads_pinned_only`: prefill and decode steps read all pinned tokens and no others.  Offloaded
+  /// tokens are then transferred when the set of pinned tokens changes: for all layers at once, or,
+  /// with `loads_by_layer`, layer by layer.
   bool reads_pinned_only = false, loads_by_layer = false;
   /// If not 0, and if `select` returns lists, relative distances are clamped to this value, as in
   /// InfLLM.  Requires `pre_rope_keys`.

@@ -48,7 +48,7 @@ TEST_P(MemoryOfStages, IsPredictedForAPass) {
       std::vector<Sequence> sequences;
       std::vector<std::vector<int>> tokens;
       std::vector<Pass> passes;
-      PassSize size{.math = math};
+      PassSize size{.math = with_cache(math, arithmetic.cache)};
       for (int n : lengths) {
         sequences.push_back(engine.make_sequence({}));
         tokens.push_back(synthetic_tokens(n, static_cast<std::uint64_t>(n)));

@@ -246,17 +246,25 @@ TEST_F(PolicyChecks, PinnedRanges) {
             "no error");
 }
 
-// On the device, the result would not show it.
+// On the device, the result would not show it; with keys in host memory, the device has, and
+// attention reads, all pinned tokens.
 TEST_F(PolicyChecks, ReadsOfPinnedTokensOnly) {
-  const auto ends = [](int n) { return std::vector<SlotRange>{{0, 4}, {n - 1, n}}; };
+  const auto ends = [](int n) { return std::vector<SlotRange>{{0, 2}, {3, 4}, {n - 1, n}}; };
   const auto read = [&](const Ints& list) {
     return error_of(selecting(std::make_unique<PinGivenRanges>(
-        ends, SelectionTraits{.reads_pinned_only = true}, Lists{list, {0, 70}})));
+        ends, SelectionTraits{.reads_pinned_only = true}, Lists{list, {0, 1, 3, 70}})));
   };
-  EXPECT_EQ(read({0, 3, 70}), "no error");
-  EXPECT_EQ(read({0, 4, 70}),
-            "given-policy: selection at layer 0, list 0: found slot 4, expected pinned ones, as "
-            "reads_pinned_only declares");
+  const std::string first = "given-policy: selection at layer 0, list 0: found ",
+                    declared = ", as reads_pinned_only declares";
+  EXPECT_EQ(read({0, 1, 3, 70}), "no error");
+  EXPECT_EQ(read({0, 2, 3, 70}), first + "slot 2, expected pinned ones" + declared);
+  EXPECT_EQ(read({0, 1, 3, 50, 70}), first + "slot 50, expected pinned ones" + declared);
+  EXPECT_EQ(read({0, 3, 70}), first + "3 slots, expected all 4 pinned ones" + declared);
+  EXPECT_EQ(error_of(selecting(std::make_unique<PinGivenRanges>(
+                ends, SelectionTraits{.reads_pinned_only = true}))),
+            "given-policy: selection at layer 0: found all 71 slots of KV set 0, expected the 4 "
+            "pinned ones" +
+                declared);
 }
 
 TEST_F(PolicyChecks, TraitsAgree) {
