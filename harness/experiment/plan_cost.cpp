@@ -22,6 +22,11 @@ Prefills count(const std::vector<PlannedPrefill>& prefills) {
   return out;
 }
 
+/// Counts a unit that will fail, and keeps the reason of the first one.
+void add_refusal(PlanCost& out, const std::string& refusal) {
+  if (!refusal.empty() && out.refused_units++ == 0) out.refusal = refusal;
+}
+
 /// If fidelity is measured, every cell and full attention also decode a given answer.
 void add_cost(PlanCost& out, const Plan& plan, const Unit& unit, const PromptLengths& lengths) {
   const ModelConfig& config = plan.experiment.models[unit.model].checkpoint.config;
@@ -34,11 +39,13 @@ void add_cost(PlanCost& out, const Plan& plan, const Unit& unit, const PromptLen
   out.shared_prefills += shared.from_first_token;
   out.prompt_tokens += shared.tokens;
   for (const PlannedPrefill& prefill : prefills) out.flops += prefill.flops(config);
+  std::int64_t unshared_tokens = 0;
   for (const Unit& part : unit.split()) {
     const Prefills unshared = count(prefills_of(part));
     out.unshared_prefills += unshared.from_first_token;
-    out.unshared_prompt_tokens += unshared.tokens;
+    unshared_tokens += unshared.tokens;
   }
+  out.unshared_prompt_tokens += unshared_tokens;
   for (const UnitCell& cell : unit.cells) {
     const bool dense = cell.history == History::kDense;
     out.max_new_tokens += dense ? lengths.answers.back() : lengths.total_answer_tokens();
@@ -47,18 +54,19 @@ void add_cost(PlanCost& out, const Plan& plan, const Unit& unit, const PromptLen
     out.max_new_tokens += lengths.total_answer_tokens() * (std::ssize(unit.cells) + 1);
   out.longest_prompt = std::max(out.longest_prompt, lengths.prompts.back());
   out.expects_equal_answers |=
-      unit.cells.size() > 1 && lengths.prompts.size() > 1 &&
+      unshared_tokens > shared.tokens && lengths.prompts.size() > 1 &&
       std::any_of(unit.cells.begin(), unit.cells.end(),
                   [](const UnitCell& cell) { return cell.answers == Answers::kOwn; });
-  if (lengths.refusal.empty()) return;
-  if (out.refused_units++ == 0) out.refusal = lengths.refusal;
+  add_refusal(out, lengths.refusal);
 }
 
 /// Probes prefill every turn from its first token in one pass.
 void add_cost(PlanCost& out, const Plan& plan, const ProbeUnit& unit, PlannedLengths& planned) {
   const ModelConfig& config = plan.experiment.models[unit.model].checkpoint.config;
+  std::string refusal;
   for (const Dialogue* dialogue : unit.dialogues) {
     const PromptLengths& lengths = planned.of(unit.model, *dialogue);
+    if (refusal.empty()) refusal = lengths.refusal;
     const bool own = unit.answers == Answers::kOwn && dialogue->turns.size() > 1;
     const std::int64_t shared = probe_prefills(unit.cells, own);
     std::int64_t unshared = 0;
@@ -74,6 +82,7 @@ void add_cost(PlanCost& out, const Plan& plan, const ProbeUnit& unit, PlannedLen
       if (shared > 0) out.longest_prompt = std::max(out.longest_prompt, prompt);
     }
   }
+  add_refusal(out, refusal);
 }
 
 }  // namespace

@@ -252,14 +252,20 @@ TEST(Plan, ReportsTheDialoguesNeededForADifference) {
 // With own answers, prompts after the first turn are equal only while answers are.
 TEST(Plan, TellsWhetherItExpectsEqualAnswers) {
   const Sweep sweep;
-  const auto expects = [&](const char* answers) {
+  const auto expects = [&](const char* answers, bool isolated = false,
+                           std::vector<std::string> methods = {"full", "h2o:budget=32"}) {
     Json manifest = Json::parse(small_manifest());
     manifest["answers"] = answers;
+    manifest["isolated"] = isolated;
+    manifest["methods"] = methods;
+    manifest.erase("tables");
     const std::string path = sweep.directory.write("p.json", manifest.dump());
     return run_program({"plan", path, "--no-measure", "--json"}).json()["expects_equal_answers"];
   };
   EXPECT_EQ(expects("own"), true);
   EXPECT_EQ(expects("gold"), false);
+  EXPECT_EQ(expects("own", true), false) << "nothing is shared";
+  EXPECT_EQ(expects("own", false, {"minference", "flexprefill"}), false) << "nothing is shared";
 }
 
 TEST(Plan, TellsWhetherWorkersMayNeedMoreThanTheLimit) {

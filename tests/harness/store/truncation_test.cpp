@@ -133,6 +133,22 @@ TEST(PromptLimit, PlanNamesUnitsThatWillFail) {
   EXPECT_EQ(fits["refused_units"], 0);
 }
 
+TEST(PromptLimit, PlanNamesProbesThatWillFail) {
+  const TemporaryDirectory d;
+  const auto plan = [&](const char* limit) {
+    return run_program({"plan",
+                        d.write("m.json", fmt::format(R"({{"name": "m", "models": ["tiny"],
+      "datasets": [{{"name": "tiny-fact", "limit": 2, "length": 120}}], "probes": ["coverage"],
+      "max_prompt_tokens": {}}})",
+                                                      limit)),
+                        "--no-measure", "--json"});
+  };
+  const Finished refused = plan("16");
+  ASSERT_EQ(refused.code, 0) << refused.err;
+  EXPECT_EQ(refused.json()["refused_units"], refused.json()["units"]);
+  EXPECT_EQ(plan("4000").json()["refused_units"], 0);
+}
+
 /// A dialogue whose second question alone is too long for its share.
 std::vector<Dialogue> with_a_long_question() {
   std::vector<Dialogue> out =
