@@ -73,8 +73,10 @@ std::string report_read_only(Plan plan, const SweepPart& part, const std::string
   const bool is_recorded = !part.shard || !shard_report(store, name, *part.shard, true).empty();
   if (!is_planned || !is_recorded || copies || plan.unit_count() > 0 ||
       !stale_cells(store, name).empty()) {
-    throw runtime_error("{}: cannot be written, and {} units of {} are left to run", db,
-                        plan.unit_count(), name);
+    throw runtime_error(
+        "{}: cannot be written, and {} of {} are left to run", db,
+        plan.unit_count() > 0 ? fmt::format("{} units", plan.unit_count()) : "entries in the store",
+        name);
   }
   if (!common.quiet) fmt::print(stderr, "{}: nothing is left to run\n", name);
   return result_of(store, part, common);

@@ -11,6 +11,7 @@
 #include "common/file.h"
 #include "common/text.h"
 #include "harness/scoring/rescore.h"
+#include "harness/store/compressed_file.h"
 #include "harness/store/sqlite.h"
 #include "metrics/longbench_scoring.h"
 #include "metrics/postprocess.h"
@@ -145,7 +146,7 @@ void add_score_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   command->add_option("--data", o->data, "jieba=DIR: dictionary for metrics of Chinese words")
       ->allow_extra_args(false);
   command->callback([o, &common, &exit_code] {
-    if (is_sqlite(o->file)) {
+    if (is_sqlite(o->file) || is_compressed(o->file)) {
       score_store(*o, common, exit_code);
     } else {
       score_lines(*o, common.json);

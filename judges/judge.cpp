@@ -15,6 +15,7 @@
 #include "common/thread_pool.h"
 #include "harness/run/history.h"
 #include "harness/store/cell.h"
+#include "harness/store/dialogue_writer.h"
 #include "judges/prompt.h"
 #include "judges/reply.h"
 
@@ -160,6 +161,13 @@ class Judging {
   std::string prompt_of(const Item& item) {
     std::lock_guard lock(mutex_);
     const Dialogue dialogue = store_.parse(store_.dialogue(item.cell->dataset_hash, item.dialogue));
+    if (lacks_text(dialogue.turns[item.turn])) {
+      throw input_error(
+          "{}: found no texts of the dialogue {}, expected a store that has them (this one is a "
+          "copy "
+          "made with --without-texts)",
+          printable(store_.path()), printable(item.dialogue));
+    }
     std::map<int, std::string> answers = store_.answers(item.cell->key, item.dialogue);
     if (item.cell->answers == name_of(Answers::kGold)) {
       for (int t = 0; t < item.turn; ++t) answers[t] = gold_answer_text(dialogue.turns[t]);

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/store/cell.h"
+#include "harness/store/dialogue_writer.h"
 #include "harness/store/method_filter.h"
 #include "metrics/metric.h"
 #include "reports/escape.h"
@@ -84,6 +85,13 @@ void require_dialogue(const Store& store, const std::vector<Cell>& cells, const 
   const std::string near = nearest_name(id, {known.begin(), known.end()});
   throw input_error("--dialogue: found \"{}\", expected {}", printable(id),
                     near.empty() ? "an id as answers prints it" : "\"" + near + "\"");
+}
+
+constexpr const char* kLeftOut = "(left out of this store)";
+
+/// The question, unless it was left out of the store.
+std::string question_of(const Turn& turn) {
+  return lacks_text(turn) ? kLeftOut : turn.question;
 }
 
 std::vector<std::string> context_of(const Turn& turn) {
@@ -202,7 +210,7 @@ void for_each_answered_turn(const Store& store, const AnswersRequest& request,
       for (const Group& group : groups.at(dataset)) {
         for (int t = 0; t < turns; ++t) {
           const Turn& turn = dialogue.turns[t];
-          AnsweredTurn out{*group.front(), id, turn.question, t, turn.references, {}};
+          AnsweredTurn out{*group.front(), id, question_of(turn), t, turn.references, {}};
           bool asked = false;
           for (const Cell* cell : group) {
             const auto found = by_place.find({cell->key, t});

@@ -1,8 +1,11 @@
 #!/bin/sh
 # Writes the tables of the documents from the experiments that they refer to:
-#   tools/doc_tables.sh [--check] [--program FILE] [--store FILE] [--data NAME=DIR]... [MANIFEST...]
-# Without manifests, writes all tables whose models and files exist. --check changes nothing and
-# fails if a printed table differs.  Runs use build/doc-tables.db, which keeps its results.
+#   tools/doc_tables.sh [--check] [--no-run] [--program FILE] [--store FILE] [--data NAME=DIR]...
+#                       [MANIFEST...]
+# The tables of an experiment come from its recorded results, experiments/results/NAME.db.zst.  Without
+# them, or with --store, its manifest is run; runs use build/doc-tables.db, which keeps its results.
+# Without manifests, writes all tables whose results, or whose models and files, exist.  --check
+# changes nothing and fails if a printed table differs.  --no-run skips what would be run.
 #
 # A table is between two comments of a document:
 #   <!-- table: MANIFEST [options of run] | PART; PART... -->
@@ -18,15 +21,18 @@ set -eu
 cd "$(dirname "$0")/.."
 program=build/turnbench
 store=build/doc-tables.db
+recorded=true
+runs=true
 check=false
 data=" "
 while [ $# -gt 0 ]; do
   case $1 in
     --check) check=true ;;
+    --no-run) runs=false ;;
     --program) program=$2; shift ;;
-    --store) store=$2; shift ;;
+    --store) store=$2; recorded=false; shift ;;
     --data) data="$data$2 "; shift ;;
-    --*) echo "tools/doc_tables.sh: found $1, expected --check, --program, --store, --data or manifests" >&2; exit 2 ;;
+    --*) echo "tools/doc_tables.sh: found $1, expected --check, --no-run, --program, --store, --data or manifests" >&2; exit 2 ;;
     *) break ;;
   esac
   shift
@@ -39,14 +45,21 @@ experiment_of() {
   sed -n 's/^ *"name": *"\([^"]*\)",*$/\1/p' "$1" | head -n 1
 }
 
-# report_of RUN: runs a manifest and prints the file of its Markdown report.
+# results_of MANIFEST: the store of an experiment's results.
+results_of() {
+  file=experiments/results/$(experiment_of "$1").db.zst
+  if $recorded && [ -f "$file" ]; then echo "$file"; else echo "$store"; fi
+}
+
+# report_of RUN: runs a manifest without recorded results, and prints the file of its Markdown report.
 report_of() {
   manifest=${1%% *}
   name=$(experiment_of "$manifest")
   if [ ! -f "$work/$name.md" ]; then
+    results=$(results_of "$manifest")
     # shellcheck disable=SC2086
-    "$program" run $1 --db "$store" --quiet > /dev/null || return 1
-    "$program" report "$store" --experiment "$name" --format md > "$work/$name.md"
+    [ "$results" != "$store" ] || "$program" run $1 --db "$store" --quiet > /dev/null || return 1
+    "$program" report "$results" --experiment "$name" --format md > "$work/$name.md"
   fi
   echo "$work/$name.md"
 }
@@ -151,7 +164,10 @@ replace() {
   fi
 }
 
-has_model() {  # MANIFEST
+# can_report MANIFEST: true if the manifest has recorded results, or can be run.
+can_report() {
+  [ "$(results_of "$1")" = "$store" ] || return 0
+  $runs || return 1
   if grep -q '"smollm2"' "$1" && [ ! -d models/smollm2 ]; then
     echo "$1: skipped, make smollm2 makes its model" >&2
     return 1
@@ -161,8 +177,8 @@ has_model() {  # MANIFEST
     return 1
   fi
 }
-asked() {  # MANIFEST: true if its tables are requested and its model exists
-  case $wanted in "  " | *" $1 "*) has_model "$1" ;; *) return 1 ;; esac
+asked() {  # MANIFEST: true if its tables are requested and can be made
+  case $wanted in "  " | *" $1 "*) can_report "$1" ;; *) return 1 ;; esac
 }
 
 for document in README.md docs/*.md experiments/*.md experiments/*/README.md; do
@@ -179,6 +195,7 @@ for document in README.md docs/*.md experiments/*.md experiments/*/README.md; do
     run=${text%% |*}
     parts=${text#*| }
     asked "${run%% *}" || continue
+    [ "$(results_of "${run%% *}")" = "$store" ] || run=${run%% *}
     case $run in
       *"--data "*)
         wanted_data=${run#*--data }
@@ -199,14 +216,14 @@ for document in README.md docs/*.md experiments/*.md experiments/*/README.md; do
     if [ "$kind" = figure ]; then
       options=${parts#"${parts%% *}"}
       # shellcheck disable=SC2086
-      "$program" report "$store" --experiment "$(experiment_of "${run%% *}")" --format svg $options > "$work/figure.svg"
+      "$program" report "$(results_of "${run%% *}")" --experiment "$(experiment_of "${run%% *}")" --format svg $options > "$work/figure.svg"
       replace "${parts%% *}" "$work/figure.svg"
     else
       set -- "$report"
       for word in $parts; do
         case $word in
           *.json)
-            has_model "$word" || continue 2
+            can_report "$word" || continue 2
             set -- "$@" "$(report_of "$word")" || exit 1
             parts=$(echo "$parts" | sed "s|$word|@$#|")
             ;;

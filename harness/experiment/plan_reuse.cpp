@@ -5,6 +5,7 @@
 
 #include "datasets/dialogue_io.h"
 #include "harness/experiment/plan.h"
+#include "harness/store/dialogue_writer.h"
 
 namespace turnbench {
 namespace {
@@ -75,7 +76,7 @@ class HeldResults {
       const auto& texts = texts_.at(own.dataset_hash);
       for (const auto& [id, text] : store_.dialogue_texts(other.dataset_hash)) {
         const auto found = texts.find(id);
-        if (found != texts.end() && found->second == text) known->second.insert(id);
+        if (found != texts.end() && is_same_dialogue(found->second, text)) known->second.insert(id);
       }
     }
     return known->second;

@@ -115,7 +115,9 @@ void MergedPlans::add_dialogues(const Database& store) {
     const std::string json = unpacked_text(read, 3);
     if (writer.add(dataset, id, read.integer(2), json)) continue;
     known << dataset << id;
-    if (known.next() && (known.integer(0) != read.integer(2) || unpacked_text(known, 1) != json)) {
+    const bool is_same = !known.next() || (known.integer(0) == read.integer(2) &&
+                                           is_same_dialogue(unpacked_text(known, 1), json));
+    if (!is_same) {
       throw runtime_error(
           "{}: found another text of dialogue {} than in the stores before it, "
           "expected the same: their datasets are both {}",

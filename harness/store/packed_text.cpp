@@ -30,6 +30,13 @@ Statement& operator<<(Statement& statement, const PackedText& text) {
   return statement << Statement::Blob{text.compressed_};
 }
 
+std::size_t unpacked_size(const Statement& row, int column) {
+  const std::string_view bytes = row.bytes(column);
+  if (!row.is_blob(column)) return bytes.size();
+  const unsigned long long size = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
+  return size <= kLongestText ? static_cast<std::size_t>(size) : 0;
+}
+
 std::string unpacked_text(const Statement& row, int column) {
   if (!row.is_blob(column)) return row.text(column);
   const std::string_view bytes = row.bytes(column);

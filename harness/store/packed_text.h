@@ -21,6 +21,9 @@ class PackedText {
   std::string compressed_;  ///< empty if the text is stored as it is
 };
 
+/// The size of such a text in bytes; 0 if it cannot be decompressed.
+std::size_t unpacked_size(const Statement& row, int column);
+
 /// The text in a column that `PackedText` was bound to.
 /// @throws Error (input) if it cannot be decompressed
 std::string unpacked_text(const Statement& row, int column);

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
+#include "harness/store/compressed_file.h"
 #include "harness/store/file_system.h"
 
 namespace turnbench {
@@ -34,11 +36,6 @@ Error sqlite_failure(sqlite3* db, const std::string& path) {
   if (code == SQLITE_IOERR && reason != 0)
     return runtime_error("{}: {} ({})", path, sqlite3_errmsg(db), std::strerror(reason));
   return runtime_error("{}: {}", path, sqlite3_errmsg(db));
-}
-
-std::string path_of(sqlite3* db) {
-  const char* path = sqlite3_db_filename(db, "main");
-  return path == nullptr ? "store" : path;
 }
 
 /// SQLite's name for a path: one that begins with "file:" would be a URI, which Debian's SQLite
@@ -71,15 +68,16 @@ bool is_sqlite(const std::filesystem::path& path) {
   return head == kMagic;
 }
 
-Statement::Statement(sqlite3* db, std::string_view sql) : db_(db) {
+Statement::Statement(sqlite3* db, const std::string& path, std::string_view sql)
+    : db_(db), path_(path) {
   if (sqlite3_prepare_v2(db, sql.data(), static_cast<int>(sql.size()), &statement_, nullptr) !=
       SQLITE_OK) {
     // The statements are correct, so the file lacks a table or a column that they name.
     if (sqlite3_errcode(db) == SQLITE_ERROR) {
       throw input_error("{}: found no usable table ({}), expected the tables of a turnbench store",
-                        path_of(db), sqlite3_errmsg(db));
+                        path_, sqlite3_errmsg(db));
     }
-    throw sqlite_failure(db, path_of(db));
+    throw sqlite_failure(db, path_);
   }
 }
 
@@ -89,7 +87,7 @@ Statement::~Statement() {
 
 void Statement::bound(int code) {
   if (code == SQLITE_OK) return;
-  throw runtime_error("{}: value {} of \"{}\": {}", path_of(db_), bound_,
+  throw runtime_error("{}: value {} of \"{}\": {}", path_, bound_,
                       printable(shorten(sqlite3_sql(statement_), 60)), sqlite3_errstr(code));
 }
 
@@ -119,7 +117,7 @@ bool Statement::next() {
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
-  throw sqlite_failure(db_, path_of(db_));
+  throw sqlite_failure(db_, path_);
 }
 
 void Statement::reset() {
@@ -152,7 +150,7 @@ std::string Statement::text(int column) const {
 void Statement::require_number(int column) const {
   const int type = sqlite3_column_type(statement_, column);
   if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) return;
-  throw input_error("{}: {}: found a {}, expected a number", path_of(db_),
+  throw input_error("{}: {}: found a {}, expected a number", path_,
                     sqlite3_column_name(statement_, column),
                     type == SQLITE_TEXT   ? "text"
                     : type == SQLITE_BLOB ? "blob"
@@ -179,10 +177,6 @@ std::string Statement::name(int column) const {
   return sqlite3_column_name(statement_, column);
 }
 
-std::string Statement::path() const {
-  return path_of(db_);
-}
-
 Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.string()) {
   // SQLite creates no permanent files for these names.
   if (path_.empty() || path_.front() == ':') {
@@ -198,6 +192,16 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
   }
   if (directory_exists(path))
     throw input_error("{}: found a folder, expected a turnbench store", path_);
+  if (is_compressed(path)) {
+    if (mode != Mode::kReadOnly) {
+      throw input_error(
+          "{}: found the name of a compressed store, which can only be read, expected another one "
+          "(`turnbench copy` decompresses stores)",
+          path_);
+    }
+    open_compressed();
+    return;
+  }
   open(plain_name(path_), SQLITE_OPEN_READWRITE | (mode == Mode::kCreate     ? SQLITE_OPEN_CREATE
                                                    : mode == Mode::kReadOnly ? SQLITE_OPEN_NOMUTEX
                                                                              : 0));
@@ -229,6 +233,31 @@ void Database::open(const std::string& name, int flags) {
     throw error;
   }
   sqlite3_busy_timeout(db_, kBusyMilliseconds);
+}
+
+void Database::open_compressed() {
+  if (is_sqlite(path_)) {
+    throw input_error(
+        "{}: found a store that is not compressed, expected a name that does not end in .zst",
+        path_);
+  }
+  std::string content = decompress_file(path_);
+  if (content.size() < 100)
+    throw input_error("{}: found no database in it, expected a store", path_);
+  // A copy in memory has no write-ahead log (sqlite.org/c3ref/deserialize.html).
+  content[18] = content[19] = 1;
+  open(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX);
+  auto* copy = static_cast<unsigned char*>(sqlite3_malloc64(content.size()));
+  int code = SQLITE_NOMEM;
+  if (copy != nullptr) {
+    std::copy(content.begin(), content.end(), copy);
+    const auto size = static_cast<sqlite3_int64>(content.size());
+    code = sqlite3_deserialize(db_, "main", copy, size, size,
+                               SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
+  }
+  if (code == SQLITE_OK) return;
+  close();
+  throw runtime_error("{}: cannot be opened in memory ({})", path_, sqlite3_errstr(code));
 }
 
 void Database::close() {
@@ -275,6 +304,14 @@ std::unique_ptr<Database> Database::copy_in_memory() const {
   }
   if (sqlite3_errcode(copy->db_) != SQLITE_OK) throw sqlite_failure(copy->db_, path_);
   return copy;
+}
+
+std::string Database::bytes() const {
+  sqlite3_int64 size = 0;
+  const std::unique_ptr<unsigned char, decltype(&sqlite3_free)> data(
+      sqlite3_serialize(db_, "main", &size, 0), sqlite3_free);
+  if (data == nullptr) throw memory_error("{}: the system has no more memory", path_);
+  return {reinterpret_cast<const char*>(data.get()), static_cast<std::size_t>(size)};
 }
 
 std::string Database::journal() const {

@@ -27,7 +27,8 @@ class Statement {
     std::string_view bytes;
   };
 
-  Statement(sqlite3* db, std::string_view sql);
+  /// path: of the database, for messages; as long-lived as the database.
+  Statement(sqlite3* db, const std::string& path, std::string_view sql);
   ~Statement();
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
@@ -51,14 +52,15 @@ class Statement {
   double real(int column) const;
   bool is_null(int column) const;
   bool is_blob(int column) const;
-  std::string name(int column) const;  ///< of the column
-  std::string path() const;            ///< of the database
+  std::string name(int column) const;                ///< of the column
+  const std::string& path() const { return path_; }  ///< of the database
 
  private:
   void bound(int code);
   void require_number(int column) const;
 
   sqlite3* db_;
+  const std::string& path_;
   sqlite3_stmt* statement_ = nullptr;
   int bound_ = 0;
 };
@@ -69,12 +71,16 @@ class Database {
   enum class Mode {
     kCreate,
     kReadWrite,
-    kReadOnly  ///< also opens read-only files and files in read-only directories; single-threaded
+    /// Also opens read-only files, files in read-only directories, and compressed files
+    /// (compressed_file.h), of which it reads a copy in memory.  Single-threaded.
+    kReadOnly
   };
   Database(const std::filesystem::path& path, Mode mode);
   ~Database();
   /// A copy in memory.
   std::unique_ptr<Database> copy_in_memory() const;
+  /// The content of the file, also of a database in memory.
+  std::string bytes() const;
   /// Sets the pragmas for writing a store: a write-ahead log, or a rollback journal where the log
   /// does not work.  The mode is stored in the file, so call this only after checking that the file
   /// is a store.
@@ -90,7 +96,7 @@ class Database {
   Database& operator=(const Database&) = delete;
 
   void execute(const std::string& sql);
-  Statement prepare(std::string_view sql) const { return Statement(db_, sql); }
+  Statement prepare(std::string_view sql) const { return Statement(db_, path_, sql); }
   /// The number of rows that the last statement inserted, changed or deleted.
   int changes() const;
   /// Whether there is a table or view of this name.
@@ -100,6 +106,7 @@ class Database {
  private:
   explicit Database(std::string path) : path_(std::move(path)) {}
   void open(const std::string& name, int flags);
+  void open_compressed();
   void close();
   void open();
   /// @throws Error (runtime) if the file, or the files that SQLite creates next to it, cannot be

@@ -6,10 +6,15 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <memory>
 #include <string>
 
 #include "common/error.h"
 #include "common/file.h"
+#include "harness/store/compressed_file.h"
+#include "harness/store/dialogue_writer.h"
+#include "harness/store/packed_text.h"
 #include "harness/store/schema.h"
 #include "harness/store/store.h"
 
@@ -34,19 +39,24 @@ void sync(const fs::path& path) {
 /// Whether the file is a store that may be replaced.
 /// @throws Error (input) if it is a database of another program, or a store of a newer version.
 bool is_replaceable(const fs::path& path) {
-  if (!is_sqlite(path)) return false;
+  if (!is_sqlite(path) && !is_compressed(path)) return false;
   const Database db(path, Database::Mode::kReadOnly);
   if (!is_new(db)) check_schema(db);
   return true;
 }
 
-void check_target(const fs::path& from, const fs::path& to) {
-  if (to.empty()) throw input_error("copy: found an empty name, expected a file to write");
+/// The file that the copy replaces, or a new one.
+fs::path target_of(const fs::path& from, const fs::path& name) {
+  if (name.empty()) throw input_error("copy: found an empty name, expected a file to write");
   std::error_code ignored;
+  const fs::path to =
+      fs::is_symlink(name, ignored) && path_exists(name) ? fs::canonical(name) : name;
   if (fs::equivalent(from, to, ignored))
     throw input_error("{}: found the store itself, expected another file", to.string());
   if (directory_exists(to))
     throw input_error("{}: found a directory, expected a file", to.string());
+  if (path_exists(to) && !regular_file_exists(to))
+    throw input_error("{}: found no regular file, expected one", to.string());
   const fs::path folder = to.has_parent_path() ? to.parent_path() : ".";
   if (!directory_exists(folder))
     throw input_error("{}: found no such folder, expected an existing one", folder.string());
@@ -59,6 +69,7 @@ void check_target(const fs::path& from, const fs::path& to) {
         to.string(), log.filename().string());
   }
   require_own_file(to, "store", [&] { return is_replaceable(to); });
+  return to;
 }
 
 /// Removes a partial copy, unless it was renamed.
@@ -71,33 +82,106 @@ struct PartialCopy {
   }
 };
 
-/// Removes the claims of the runs that use the store, and counts its records.
-std::size_t finish_copy(const fs::path& path) {
-  Database db(path, Database::Mode::kReadWrite);
-  if (db.has("claim")) db.execute("DELETE FROM claim");
+void remove_texts(Database& db) {
+  Statement dialogues = db.prepare("SELECT json, dataset, id FROM dialogue");
+  Statement update = db.prepare("UPDATE dialogue SET json = ? WHERE dataset = ? AND id = ?");
+  while (dialogues.next()) {
+    const std::string json = without_texts(unpacked_text(dialogues, 0));
+    (update << PackedText(json) << dialogues.view(1) << dialogues.view(2)).run();
+  }
+}
+
+/// The text with the last component of the path that begins at `begin`, before `end`.
+std::string without_folder(const std::string& text, std::size_t begin, std::string_view end) {
+  const std::size_t size = text.find(end, begin), last = text.rfind('/', size);
+  if (size == std::string::npos || last == std::string::npos || last < begin) return text;
+  return text.substr(0, begin) + text.substr(last + 1);
+}
+
+/// Removes folders from the descriptions that resolve_experiment writes.
+void remove_paths(Database& db) {
+  db.execute("UPDATE experiment SET directory = ''");
+  for (const char* table : {"model", "dataset"}) {
+    Statement rows = db.prepare(fmt::format("SELECT hash, description FROM {}", table));
+    Statement update =
+        db.prepare(fmt::format("UPDATE {} SET description = ? WHERE hash = ?", table));
+    while (rows.next()) {
+      const std::string text = rows.text(1);
+      constexpr std::string_view kSource = ": source ";
+      const std::size_t source = text.find(kSource);
+      (update << (source == std::string::npos
+                      ? without_folder(text, 0, ": ")
+                      : without_folder(text, source + kSource.size(), ", seed "))
+              << rows.view(0))
+          .run();
+    }
+  }
+}
+
+/// The content of a copy, in memory: what it leaves out is never on the disk of the copy.
+std::unique_ptr<Database> edited(const Database& db, const CopyOptions& options) {
+  std::unique_ptr<Database> out = db.copy_in_memory();
+  if (out->has("claim")) out->execute("DELETE FROM claim");
+  if (options.without_texts && out->has("dialogue")) remove_texts(*out);
+  if (options.without_paths && out->has("experiment")) remove_paths(*out);
+  out->execute("VACUUM");
+  return out;
+}
+
+std::size_t count_records(const Database& db) {
   if (!db.has("record")) return 0;  // killed before its first write
   Statement count = db.prepare("SELECT count(*) FROM record");
   count.next();
   return static_cast<std::size_t>(count.integer(0));
 }
 
+void write_compressed(const Database& db, const fs::path& path, const fs::path& to) {
+  const std::string content = db.bytes();
+  if (content.size() > kLargestContent) {
+    throw input_error("{}: found {} bytes to compress, expected at most {}", to.string(),
+                      content.size(), kLargestContent);
+  }
+  const std::string small = compressed(content);
+  std::ofstream file(path, std::ios::binary);
+  file.write(small.data(), std::ssize(small));
+  file.close();
+  if (!file) throw not_written(to);
+}
+
+void write_plain(const Database& db, const fs::path& path, const fs::path& to) {
+  try {
+    (db.prepare("VACUUM INTO ?") << fs::absolute(path).string()).run();
+    Database copy(path, Database::Mode::kReadWrite);
+    if (copy.has("claim")) copy.execute("DELETE FROM claim");
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kRuntime) throw;
+    throw runtime_error("{}: cannot be written: {}", to.string(), error.what());
+  }
+}
+
 }  // namespace
 
-std::size_t copy_store(const fs::path& from, const fs::path& to) {
+std::size_t copy_store(const fs::path& from, const fs::path& name, const CopyOptions& options) {
   Store::open(from);  // throws if it is no store
-  check_target(from, to);
+  const fs::path to = target_of(from, name);
   const Database db(from, Database::Mode::kReadOnly);
-  // One name, so that killed copies leave at most one file.
-  const PartialCopy partial{to.string() + ".partial"};
-  std::error_code ignored;
-  fs::remove(partial.path, ignored);
-  const int fd = open(partial.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const bool is_edited = is_compressed(to) || options.without_texts || options.without_paths;
+  const std::unique_ptr<Database> content =
+      is_edited ? with_error_prefix(from.string(), [&] { return edited(db, options); }) : nullptr;
+  const fs::path path = fmt::format("{}.{}.partial", to.string(), getpid());
+  const auto mode = static_cast<mode_t>(fs::status(from).permissions()) & 0666;
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0) throw not_written(to);
   close(fd);
-  (db.prepare("VACUUM INTO ?") << fs::absolute(partial.path).string()).run();
-  const std::size_t records = finish_copy(partial.path);
-  sync(partial.path);
-  if (std::rename(partial.path.c_str(), to.c_str()) != 0) throw not_written(to);
+  const PartialCopy partial{path};
+  if (is_compressed(to)) {
+    write_compressed(*content, path, to);
+  } else {
+    write_plain(is_edited ? *content : db, path, to);
+  }
+  const std::size_t records = count_records(is_edited ? *content : db);
+  sync(path);
+  if (std::rename(path.c_str(), to.c_str()) != 0) throw not_written(to);
   sync(to.has_parent_path() ? to.parent_path() : ".");
   return records;
 }

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/store/dialogue_writer.h"
 #include "reports/common_turns.h"
 #include "reports/diff/cell_pairs.h"
 #include "reports/diff/protocol_fields.h"
@@ -35,7 +36,7 @@ class Dialogues {
     for (const auto& [id, text] : first_.store->dialogue_texts(first.dataset_hash)) {
       const auto found = theirs.find(id);
       if (found == theirs.end()) continue;
-      if (found->second == text) {
+      if (is_same_dialogue(found->second, text)) {
         population->ids.push_back(id);
       } else {
         out.other_content.insert(id);

@@ -24,36 +24,37 @@ struct Binding : testing::Test {
   }
 
   sqlite3* db = nullptr;
+  const std::string path = "a.db";
 };
 
 TEST_F(Binding, OversizedTextIsRejected) {
-  Statement statement(db, "INSERT INTO t VALUES (?, ?)");
+  Statement statement(db, path, "INSERT INTO t VALUES (?, ?)");
   sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 1000);
   EXPECT_EQ(refusal([&] { statement << 5 << std::string(2000, 'x'); }),
-            ": value 2 of \"INSERT INTO t VALUES (?, ?)\": string or blob too big");
+            "a.db: value 2 of \"INSERT INTO t VALUES (?, ?)\": string or blob too big");
   statement.reset();
   (statement << 5 << std::string(900, 'x')).run();
-  Statement count(db, "SELECT count(*), max(length(b)) FROM t");
+  Statement count(db, path, "SELECT count(*), max(length(b)) FROM t");
   ASSERT_TRUE(count.next());
   EXPECT_EQ(count.integer(0), 3) << "nothing of what was refused";
   EXPECT_EQ(count.integer(1), 900);
 }
 
 TEST_F(Binding, TooManyValuesAreRejected) {
-  Statement statement(db, "SELECT a FROM t WHERE a = ?");
+  Statement statement(db, path, "SELECT a FROM t WHERE a = ?");
   const auto one_more = [&](auto value) {
     statement.reset();
     return refusal([&] { statement << 1 << value; });
   };
   const std::string want =
-      ": value 2 of \"SELECT a FROM t WHERE a = ?\": column index out of range";
+      "a.db: value 2 of \"SELECT a FROM t WHERE a = ?\": column index out of range";
   EXPECT_EQ(one_more(2), want);
   EXPECT_EQ(one_more(2.5), want);
   EXPECT_EQ(one_more("text"), want);
 }
 
 TEST_F(Binding, BindingBetweenRowsIsRejected) {
-  Statement statement(db, "SELECT a FROM t WHERE a > ?");
+  Statement statement(db, path, "SELECT a FROM t WHERE a > ?");
   statement << 0;
   ASSERT_TRUE(statement.next());
   EXPECT_NE(refusal([&] { statement << 1; }), "no error");
