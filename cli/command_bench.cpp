@@ -175,11 +175,12 @@ void print_selection(const std::vector<SelectionRow>& rows, const std::string& m
                    ? ""
                    : fmt::format(", {} measured; the last of these represents the remaining ones",
                                  measured));
-    fmt::print("{:<44} {:>7} {:>13} {:>8} {:>10} {:>10} {:>7}\n", "method", "depth", "attention ms",
-               "of full", "MB read", "MB moved", "recall");
+    fmt::print("{:<44} {:>7} {:>13} {:>8} {:>10} {:>10} {:>10} {:>7}\n", "method", "depth",
+               "attention ms", "of full", "MB read", "MB index", "MB moved", "recall");
     for (const SelectionRow& row : rows) {
-      fmt::print("{:<44} {:>7} {:>13.3f} {:>8.3f} {:>10.2f} {:>10.2f} {:>7}\n", row.method,
+      fmt::print("{:<44} {:>7} {:>13.3f} {:>8.3f} {:>10.2f} {:>10} {:>10.2f} {:>7}\n", row.method,
                  row.depth, 1e3 * row.median_seconds(), row.of_full, row.bytes_read / 1e6,
+                 row.index_bytes ? fmt::format("{:.2f}", *row.index_bytes / 1e6) : "-",
                  row.bytes_moved / 1e6, row.recall ? fmt::format("{:.3f}", *row.recall) : "-");
     }
     return;
@@ -191,13 +192,15 @@ void print_selection(const std::vector<SelectionRow>& rows, const std::string& m
   out["layers_measured"] = measured;
   out["rows"] = OrderedJson::array();
   for (const SelectionRow& row : rows) {
-    out["rows"].push_back({{"method", row.method},
-                           {"depth", row.depth},
-                           {"attention_ms", 1e3 * row.median_seconds()},
-                           {"of_full", row.of_full},
-                           {"bytes_read", row.bytes_read},
-                           {"bytes_moved", row.bytes_moved},
-                           {"recall", row.recall ? OrderedJson(*row.recall) : nullptr}});
+    out["rows"].push_back(
+        {{"method", row.method},
+         {"depth", row.depth},
+         {"attention_ms", 1e3 * row.median_seconds()},
+         {"of_full", row.of_full},
+         {"bytes_read", row.bytes_read},
+         {"index_bytes", row.index_bytes ? OrderedJson(*row.index_bytes) : nullptr},
+         {"bytes_moved", row.bytes_moved},
+         {"recall", row.recall ? OrderedJson(*row.recall) : nullptr}});
   }
   fmt::print("{}\n", dump(out));
 }

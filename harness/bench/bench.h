@@ -82,7 +82,10 @@ struct SelectionRow {
   std::vector<double> seconds;  ///< one for each repeat
   double of_full = 1;           ///< median ratio to the run of full attention right before
   double bytes_read = 0;        ///< keys and values that attention read
-  double bytes_moved = 0;       ///< transferred over the link between host and device
+  /// What the scores of candidates were computed from: keys, bounds of pages, codes.  Only for
+  /// methods whose scores are operations of the backend (JointSelection).
+  std::optional<double> index_bytes = {};
+  double bytes_moved = 0;  ///< transferred over the link between host and device
   /// Recall of the selected tokens against the same number of tokens with the highest attention:
   /// mean over query heads and steps of a middle layer.
   std::optional<double> recall = 1;  ///< only for methods that select

@@ -6,6 +6,8 @@
 #include "harness/bench/bench.h"
 #include "harness/bench/numbers.h"
 #include "harness/bench/planted_kv.h"
+#include "inference/policy/joint_selection.h"
+#include "inference/policy/selection_capabilities.h"
 #include "methods/parts/selection_recall.h"
 
 namespace turnbench {
@@ -16,13 +18,50 @@ constexpr int kSteps = 8;         // per repeat
 constexpr int kRecallSteps = 4;   // steps in which selections are compared with exact scores
 constexpr int kObservedRows = 1;  // query rows that the exact scores need
 
-/// Records how many tokens the selections of a sequence read, and their recall.
+double bytes_of(MatrixView<const float> m) {
+  return static_cast<double>(m.rows * m.columns) * sizeof(float);
+}
+
+/// The bytes that jobs read to score candidates, without queries.
+double bytes_read(const SelectionJobs& jobs) {
+  double out = 0;
+  for (const KeyScoreJob& job : jobs.keys) {
+    const PageLayout& layout = job.set->layout();
+    out += static_cast<double>(job.out.columns * layout.head_dim) *
+           static_cast<double>(size_of(layout.dtype));
+  }
+  for (const PageScoreJob& job : jobs.pages) {
+    const double bounds = job.bounds.low == job.bounds.high ? 1 : 2;
+    out += bounds * static_cast<double>(job.out.columns * job.q.columns) *
+           static_cast<double>(size_of(job.dtype));
+  }
+  for (const VectorScoreJob& job : jobs.vectors) out += bytes_of(job.vectors);
+  for (const CodeScoreJob& job : jobs.codes)
+    out += bytes_of(job.centroids) + static_cast<double>(job.parts * job.out.columns);
+  for (const DimensionScoreJob& job : jobs.dimensions) {
+    out += static_cast<double>(std::ssize(job.dims) * job.out.columns) *
+           static_cast<double>(size_of(job.dtype));
+  }
+  return out;
+}
+
+/// Records how many tokens the selections of a sequence read, their recall, and what their scores
+/// read.
 struct Observed : LayerObserver {
-  std::vector<double> tokens;  ///< by layer, over sets and steps
-  double recall = 0;           ///< of the last layer, over steps
+  std::vector<double> tokens;       ///< by layer, over sets and steps
+  double recall = 0;                ///< of the last layer, over steps
+  std::vector<double> index_bytes;  ///< by layer, of the last step
+  const SelectionPolicy* policy = nullptr;
 
   void selection(const LayerView& view, const Selection& selection) override {
     tokens.resize(static_cast<std::size_t>(view.shape.layers));
+    index_bytes.resize(tokens.size());
+    const std::unique_ptr<SelectionPolicy> copy = policy->clone();
+    if (auto* joint = capability<JointSelection>(copy.get())) {
+      SelectionJobs jobs;
+      joint->begin_selection(view, jobs);
+      index_bytes[view.layer] = bytes_read(jobs);
+    }
     double& sum = tokens[view.layer];
     const std::size_t sets = view.sets.size(), lists = selection.slots.size();
     for (std::size_t s = 0; s < sets; ++s) {
@@ -123,9 +162,12 @@ class SelectionBench {
     } else {
       Observed observed;
       Sequence sequence = filled(std::move(policies));
+      observed.policy = sequence.policies.selection.get();
       for (int i = 0; i < kRecallSteps; ++i) step(sequence, &observed);
       for (std::size_t l = 0; l < measured(); ++l) tokens[l] = observed.tokens[l] / kRecallSteps;
       out.recall = observed.recall / kRecallSteps;
+      if (capability<JointSelection>(observed.policy) != nullptr)
+        out.index_bytes = whole(observed.index_bytes, layers_);
     }
     out.bytes_read = whole(tokens, layers_) * row_bytes();
   }

@@ -142,6 +142,24 @@ TEST(Bench, SelectionIsComparedWithFullAttention) {
   EXPECT_NEAR(snapkv["bytes_read"].get<double>() / all, 64.0 / 600, 0.02);
 }
 
+// Page bounds are two rows of 16 keys; a code has a byte for each of m parts; SparQ reads r of 32
+// dimensions.  Keys and values of all tokens are `full`'s bytes.
+TEST(Bench, SelectionCountsWhatScoresRead) {
+  const Json json =
+      bench({"selection", "--depth", "640", "--method", "oracle:budget=100,sinks=0,local=0",
+             "--method", "quest:budget=100,dense_layers=0", "--method", "sparq:budget=100,r=8",
+             "--method", "clusterkv:budget=100"});
+  const double all = json["rows"][0]["bytes_read"];
+  const auto share = [&](std::size_t row) {
+    return json["rows"][row]["index_bytes"].get<double>() / all;
+  };
+  EXPECT_EQ(json["rows"][0]["index_bytes"], nullptr);
+  EXPECT_NEAR(share(1), 0.5, 0.01) << "all keys";
+  EXPECT_NEAR(share(2), 1. / 16, 0.01);
+  EXPECT_NEAR(share(3), 8. / 32 / 2, 0.01);
+  EXPECT_EQ(json["rows"][4]["index_bytes"], nullptr) << "scores on the host";
+}
+
 // Of four layers, the first reads all tokens and the others 100.  If only one layer is measured, it
 // represents all layers and reads 100.
 TEST(Bench, SelectionMeasuresAllLayersOrSome) {
