@@ -20,6 +20,7 @@
 #include "harness/experiment/shards.h"
 #include "harness/scoring/rescore.h"
 #include "harness/store/cell_names.h"
+#include "harness/store/compressed_file.h"
 #include "harness/store/inactive_methods.h"
 #include "harness/store/stale.h"
 #include "inference/policy/policy_checks.h"
@@ -73,10 +74,15 @@ std::string report_read_only(Plan plan, const SweepPart& part, const std::string
   const bool is_recorded = !part.shard || !shard_report(store, name, *part.shard, true).empty();
   if (!is_planned || !is_recorded || copies || plan.unit_count() > 0 ||
       !stale_cells(store, name).empty()) {
-    throw runtime_error(
-        "{}: cannot be written, and {} of {} are left to run", db,
-        plan.unit_count() > 0 ? fmt::format("{} units", plan.unit_count()) : "entries in the store",
-        name);
+    const std::string left =
+        plan.unit_count() > 0 ? fmt::format("{} units", plan.unit_count()) : "entries in the store";
+    if (is_compressed(db)) {
+      throw input_error(
+          "{}: found a compressed store, which can only be read, and {} of {} are left to run, "
+          "expected a store (`turnbench copy` decompresses it)",
+          db, left, name);
+    }
+    throw runtime_error("{}: cannot be written, and {} of {} are left to run", db, left, name);
   }
   if (!common.quiet) fmt::print(stderr, "{}: nothing is left to run\n", name);
   return result_of(store, part, common);

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -40,8 +42,16 @@ void sync(const fs::path& path) {
 /// @throws Error (input) if it is a database of another program, or a store of a newer version.
 bool is_replaceable(const fs::path& path) {
   if (!is_sqlite(path) && !is_compressed(path)) return false;
-  const Database db(path, Database::Mode::kReadOnly);
-  if (!is_new(db)) check_schema(db);
+  std::optional<Database> db;
+  bool is_empty = false;
+  try {
+    db.emplace(path, Database::Mode::kReadOnly);
+    is_empty = is_new(*db);
+  } catch (const Error&) {
+    if (is_compressed(path)) return false;  // damaged, or the content is something else
+    throw;
+  }
+  if (!is_empty) check_schema(*db);
   return true;
 }
 
@@ -155,7 +165,9 @@ void write_plain(const Database& db, const fs::path& path, const fs::path& to) {
     if (copy.has("claim")) copy.execute("DELETE FROM claim");
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kRuntime) throw;
-    throw runtime_error("{}: cannot be written: {}", to.string(), error.what());
+    std::string_view why = error.what();
+    if (why.starts_with(db.path() + ": ")) why.remove_prefix(db.path().size() + 2);
+    throw runtime_error("{}: cannot be written ({})", to.string(), why);
   }
 }
 

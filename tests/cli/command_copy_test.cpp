@@ -161,6 +161,11 @@ TEST_F(Copy, CompressedStoresAreNotWritten) {
     EXPECT_EQ(read_file(small), before) << words[0];
     EXPECT_FALSE(path_exists(file("new.zst")));
   }
+  const Finished run = run_program({"run", manifest, "--db", small});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_NE(run.err.find("units of m are left to run, expected a store (`turnbench copy`"),
+            std::string::npos)
+      << run.err;
   for (const Arguments& words : std::initializer_list<Arguments>{
            {"forget", small, "--method", "full"}, {"score", small, "--metric", "exact_match"}}) {
     EXPECT_EQ(run_program(words).err,
@@ -308,7 +313,7 @@ TEST_F(Copy, AFailedOneLeavesTheOldStore) {
                                             TURNBENCH_PROGRAM, "copy", file("a.db"), file("c.db")});
   EXPECT_EQ(failed.code, 1) << failed.out;
   EXPECT_EQ(std::count(failed.out.begin(), failed.out.end(), '\n'), 1) << failed.out;
-  EXPECT_TRUE(failed.out.starts_with("turnbench: " + file("c.db") + ": cannot be written"))
+  EXPECT_TRUE(failed.out.starts_with("turnbench: " + file("c.db") + ": cannot be written ("))
       << failed.out;
   EXPECT_EQ(read_file(file("c.db")), before);
   EXPECT_EQ(file_count(), 3u) << "nothing is left beside it";
@@ -348,7 +353,7 @@ TEST_F(Copy, WrongFilesAreRefused) {
          return Arguments{"copy", d.write("a.db", small_store()),
                           d.write("b.zst", compressed(std::string(5000, 'x')))};
        },
-       "b.zst: found no usable database"},
+       "b.zst: found a file that is no store, expected another name"},
       {"missing",
        [](const TemporaryDirectory& d) {
          return Arguments{"copy", d.path("a.db"), d.path("b.db")};
