@@ -164,8 +164,7 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
     }
     const std::int32_t end = block.first_position + block.rows;
     const Selection selection = timed(Phase::kSelect, [&] { return policy.select(block); });
-    check.selection(selection, view.sets, end);
-    if (policy.traits().reads_pinned_only) check.reads_pinned(selection, policy, view.sets, end);
+    check.selection(selection, policy, view.sets, end);
     attend_block(block, readable.sets, readable.lists(selection.slots), distance, row + first,
                  batch);
     const std::size_t lists = selection.all() ? 1 : selection.slots.size();

@@ -241,10 +241,8 @@ void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBa
       view.scratch->clear();
       const auto start = Clock::now();
       ahead->selection = s.policies.selection->select(view);
-      const PolicyCheck check{s.policies.method, l, core_.shape.heads};
-      check.selection(ahead->selection, sets);
-      if (s.policies.traits().reads_pinned_only)
-        check.reads_pinned(ahead->selection, *s.policies.selection, sets);
+      PolicyCheck{s.policies.method, l, core_.shape.heads}.selection(ahead->selection,
+                                                                     *s.policies.selection, sets);
       s.counters.policy_seconds += seconds_since(start);
       const auto transfer = core_.zone(Phase::kFetch, l);
       ahead->readable = fetch(s, view, ahead->selection);

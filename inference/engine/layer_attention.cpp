@@ -178,10 +178,8 @@ void LayerAttention::end_passes(std::size_t first, std::size_t end, std::span<co
       const auto start = Clock::now();
       out.selections[i] = out.joint[i] != nullptr ? out.joint[i]->end_selection(view)
                                                   : s.policies.selection->select(view);
-      const PolicyCheck check{s.policies.method, layer, core_.shape.heads};
-      check.selection(out.selections[i], view.sets);
-      if (s.policies.traits().reads_pinned_only)
-        check.reads_pinned(out.selections[i], *s.policies.selection, view.sets);
+      PolicyCheck{s.policies.method, layer, core_.shape.heads}.selection(
+          out.selections[i], *s.policies.selection, view.sets);
       s.counters.policy_seconds += seconds_since(start) + (out.joint[i] != nullptr ? share : 0);
     }
     if (decodes && s.policies.selection && pass.observer != nullptr) {

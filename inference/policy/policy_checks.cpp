@@ -181,7 +181,8 @@ void PolicyCheck::keep(const KeepSets& kept, std::span<const KvHeadCache> sets,
   }
 }
 
-void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCache> sets,
+void PolicyCheck::selection(const Selection& selection, const SelectionPolicy& policy,
+                            std::span<const KvHeadCache> sets,
                             std::optional<std::int32_t> end) const {
   const MatrixView<const float>& vectors = selection.blend.vectors;
   if (selection.blend.weights != nullptr &&
@@ -191,8 +192,7 @@ void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCa
                         where("selection"), vectors.data == nullptr ? 0 : vectors.rows,
                         vectors.columns, sets.size(), sets.front().layout().head_dim);
   }
-  if (selection.all()) return;
-  lists(selection.slots, sets, "selection");
+  if (!selection.all()) lists(selection.slots, sets, "selection");
   for (std::size_t i = 0; i < selection.slots.size(); ++i) {
     const auto& list = selection.slots[i];
     const int current = end.value_or(sets[i * sets.size() / selection.slots.size()].size()) - 1;
@@ -201,6 +201,7 @@ void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCa
                         where("selection"), i,
                         list.empty() ? "no slot" : fmt::format("slot {}", list.back()), current);
   }
+  if (policy.traits().reads_pinned_only) reads_pinned(selection, policy, sets, end);
 }
 
 void PolicyCheck::reads_pinned(const Selection& selection, const SelectionPolicy& policy,

@@ -39,13 +39,10 @@ struct PolicyCheck {
 
   /// may_be_unequal: EvictionPolicy::keeps_unequal_sets of the policy.
   void keep(const KeepSets& kept, std::span<const KvHeadCache> sets, bool may_be_unequal) const;
-  /// end: the slot after that of the last query row; nullopt: the number of slots of the set.
-  void selection(const Selection& selection, std::span<const KvHeadCache> sets,
-                 std::optional<std::int32_t> end = {}) const;
-  /// Checks that a policy with `reads_pinned_only` reads the pinned tokens and no others.  Requires
-  /// what `selection` checks.
-  void reads_pinned(const Selection& selection, const SelectionPolicy& policy,
-                    std::span<const KvHeadCache> sets, std::optional<std::int32_t> end = {}) const;
+  /// end: the slot after that of the last query row; nullopt: the number of slots of the set.  With
+  /// `reads_pinned_only`, also checks that `policy` reads the pinned tokens and no others.
+  void selection(const Selection& selection, const SelectionPolicy& policy,
+                 std::span<const KvHeadCache> sets, std::optional<std::int32_t> end = {}) const;
   void patterns(const std::vector<HeadPattern>& patterns, const PatternPass& pass) const;
   /// Checks the sizes of sets whose positions have shifted.  tokens: the size of the first layer's
   /// first set, which all sets must have.
@@ -55,6 +52,8 @@ struct PolicyCheck {
   std::string where(const char* decides) const;
 
  private:
+  void reads_pinned(const Selection& selection, const SelectionPolicy& policy,
+                    std::span<const KvHeadCache> sets, std::optional<std::int32_t> end) const;
   void lists(const std::vector<std::vector<std::int32_t>>& lists, std::span<const KvHeadCache> sets,
              const char* decides) const;
 };
