@@ -164,8 +164,7 @@ class Judging {
     if (lacks_text(dialogue.turns[item.turn])) {
       throw input_error(
           "{}: found no texts of the dialogue {}, expected a store that has them (this one is a "
-          "copy "
-          "made with --without-texts)",
+          "copy made with --without-texts)",
           printable(store_.path()), printable(item.dialogue));
     }
     std::map<int, std::string> answers = store_.answers(item.cell->key, item.dialogue);

@@ -27,8 +27,7 @@ double bytes_read(const SelectionJobs& jobs) {
   double out = 0;
   for (const KeyScoreJob& job : jobs.keys) {
     const PageLayout& layout = job.set->layout();
-    out += static_cast<double>(job.out.columns * layout.head_dim) *
-           static_cast<double>(size_of(layout.dtype));
+    out += static_cast<double>(job.out.columns) * static_cast<double>(layout.row_bytes());
   }
   for (const PageScoreJob& job : jobs.pages) {
     const double bounds = job.bounds.low == job.bounds.high ? 1 : 2;
@@ -56,10 +55,10 @@ struct Observed : LayerObserver {
   void selection(const LayerView& view, const Selection& selection) override {
     tokens.resize(static_cast<std::size_t>(view.shape.layers));
     index_bytes.resize(tokens.size());
-    const std::unique_ptr<SelectionPolicy> copy = policy->clone();
-    if (auto* joint = capability<JointSelection>(copy.get())) {
+    if (capability<JointSelection>(policy) != nullptr) {
+      const std::unique_ptr<SelectionPolicy> copy = policy->clone();
       SelectionJobs jobs;
-      joint->begin_selection(view, jobs);
+      capability<JointSelection>(copy.get())->begin_selection(view, jobs);
       index_bytes[view.layer] = bytes_read(jobs);
     }
     double& sum = tokens[view.layer];

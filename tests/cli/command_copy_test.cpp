@@ -290,7 +290,7 @@ TEST_F(Copy, WithoutPathsHasNoFolders) {
   EXPECT_EQ(run_program({"report", file("b.db")}).out, run_program({"report", db}).out);
 }
 
-// A flipped bit anywhere is noticed.
+// A flipped bit of the content is noticed.
 TEST_F(Copy, CompressedStoresHaveAChecksum) {
   directory_.write("a.db", small_store());
   ASSERT_EQ(copy("a.db", "b.db.zst").code, 0);
