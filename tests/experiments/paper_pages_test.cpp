@@ -1,4 +1,4 @@
-// Tests of the papers' pages, experiments/PAPER/README.md: the paper's setup, ours and the
+// Tests of the papers' pages, experiments/PAPER/README.md: the setup of the paper, that of turnbench and the
 // differences.
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::vector<std::vector<std::string>> rows_of(const std::string& page) {
   std::vector<std::vector<std::string>> out;
   bool inside = false;
   for (const std::string& line : split(page, "\n")) {
-    if (line == "| theirs | ours | differences |") {
+    if (line == "| paper | turnbench | differences |") {
       inside = true;
     } else if (!line.starts_with("|")) {
       inside = false;
