@@ -1,6 +1,7 @@
 #include "reports/report_file.h"
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
@@ -19,10 +20,29 @@ constexpr std::string_view kCaptions[] = {
     "\nMeans x100 with 95% intervals (bootstrap over dialogues)",
     "\nMeans with 95% intervals (bootstrap over dialogues), scores x100"};
 
+/// A heading, at most one line of text (the description), and tables with a caption; not other text
+/// with a report in it.
 bool is_markdown_report(std::string_view text) {
-  return text.starts_with("# ") &&
-         std::any_of(std::begin(kCaptions), std::end(kCaptions),
-                     [&](std::string_view caption) { return text.find(caption) != text.npos; });
+  const bool has_caption =
+      std::any_of(std::begin(kCaptions), std::end(kCaptions),
+                  [&](std::string_view caption) { return text.find(caption) != text.npos; });
+  if (!text.starts_with("# ") || !has_caption) return false;
+  int before_tables = -1;  // lines, without the heading
+  bool in_tables = false;
+  for (const std::string& line : split(text, "\n")) {
+    if (line.starts_with("# ") && before_tables >= 0) return false;
+    in_tables |= line.starts_with("|") || line.starts_with("**");
+    if (!in_tables && !line.empty()) ++before_tables;
+  }
+  return before_tables <= 1;
+}
+
+/// Whether a file is a store, compressed or not.
+bool is_store(const std::filesystem::path& path) {
+  constexpr std::string_view kSqlite = "SQLite format 3", kZstd = "\x28\xb5\x2f\xfd";
+  std::string begin(kSqlite.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
+  return begin == kSqlite || begin.starts_with(kZstd);
 }
 
 bool is_json_report(std::string_view text) {
@@ -61,6 +81,10 @@ bool is_report(std::string_view text) {
 }
 
 void write_report(const std::filesystem::path& path, std::string_view report, bool force) {
+  if (std::filesystem::is_regular_file(path) && is_store(path)) {
+    throw input_error("--output: found the store {}, expected another file",
+                      printable(path.string()));
+  }
   if (!force) {
     require_own_file(
         path, "report", [&] { return is_report(read_file(path)); },

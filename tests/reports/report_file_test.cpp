@@ -52,6 +52,31 @@ TEST(ReportFile, DoesNotRecogniseOtherFiles) {
   }
 }
 
+TEST(ReportFile, DoesNotRecogniseTextWithAReportInIt) {
+  HandMadeStore hand;
+  hand.add(HandMadeStore::key("tiny-fact", "begin", "full"), "a", 1, 1);
+  const std::string report = render_report(Results(hand.store(), "hand"), {"md", false});
+  ASSERT_TRUE(is_report(report));
+  const std::string table = report.substr(report.find("\n\n") + 2);
+  EXPECT_FALSE(is_report("# Notes\n\nFirst run.\n\nSecond run.\n\n" + table));
+  EXPECT_FALSE(is_report("# Notes\n\n- first run\n- second run\n\n" + report));
+  EXPECT_FALSE(is_report(report + "\n# Discussion\n\nThe difference is small.\n"));
+}
+
+TEST(ReportFile, NeverReplacesStores) {
+  const test::TemporaryDirectory directory;
+  for (const std::string& text : {std::string("SQLite format 3\0 and pages", 25),
+                                  std::string("\x28\xb5\x2f\xfd compressed")}) {
+    const std::filesystem::path file = directory.path("results.md");
+    write_file(file, text);
+    for (const bool force : {false, true}) {
+      EXPECT_EQ(test::message_of([&] { write_report(file, "% turnbench report\n1", force); }),
+                "--output: found the store " + file.string() + ", expected another file");
+    }
+    EXPECT_EQ(read_file(file), text);
+  }
+}
+
 TEST(ReportFile, OnlyForceReplacesOtherFiles) {
   const test::TemporaryDirectory directory;
   const std::filesystem::path file = directory.path("m.json");
