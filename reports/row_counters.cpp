@@ -28,13 +28,11 @@ std::map<std::string, CounterRange> row_counters(const Results& results,
     // Cells; in columns of single turns, counters are over all turns.
     std::set<std::string> counted;
     for (const TableParts* parts : row) {
-      std::map<Setting, Mean> of_entry;
       for (const TablePart& part : *parts) {
         if (!counted.insert(part.cell->key).second) continue;
         if (const auto value = results.counter(part.cell->key, counter.name))
-          of_entry[{part.cell->method_canonical, part.cell->history}].add(*value);
+          means[{part.cell->method_canonical, part.cell->history}].add(*value);
       }
-      for (const auto& [setting, mean] : of_entry) means[setting].add(mean.value());
     }
     for (const auto& [setting, mean] : means) {
       const auto [range, first] =

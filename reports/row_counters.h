@@ -21,7 +21,7 @@ struct CounterRange {
   double low = 0, high = 0;
 };
 
-/// By name of a counter: its mean over a row's entries, each of which is the mean over its cells.
+/// By name of a counter: its mean over the cells of a row.
 std::map<std::string, CounterRange> row_counters(const Results& results,
                                                  const std::vector<const TableParts*>& row);
 

@@ -375,6 +375,20 @@ TEST(Counters, DoNotDependOnTheColumns) {
     EXPECT_EQ(make_pivot(results, table).counter_text(0, "kv_tokens"), "20");
 }
 
+// The entries of this row are means over two cells and over one.
+TEST(Counters, AreMeansOverCellsAndNotOverEntries) {
+  HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
+    "positions": ["begin", "end"], "methods": ["full"],
+    "tables": [{"rows": ["method"]}, {"rows": ["method"], "columns": ["dataset"]}]})",
+                     "", {"full"});
+  hand.add(HandMadeStore::key("tiny-fact", "begin", "full"), "a", 1, 0, 30);
+  hand.add(HandMadeStore::key("tiny-fact", "end", "full"), "a", 1, 0, 60);
+  hand.add(HandMadeStore::key("tiny-hop", "begin", "full"), "a", 1, 0, 15);
+  const Results results(hand.store(), "hand");
+  for (const TableSpec& table : results.tables())
+    EXPECT_EQ(make_pivot(results, table).counter_text(0, "kv_tokens"), "35");
+}
+
 // Forced answers are not decoded, so their tables have no counter of attended tokens.
 TEST(Counters, WithoutAValueHaveNoColumn) {
   HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
