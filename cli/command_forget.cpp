@@ -32,16 +32,18 @@ struct Forgetting {
 
   Forgetting(const Store& store, const ForgetOptions& o) {
     const std::vector<Store::CellUse> uses = store.cell_uses();
-    std::set<std::string> others;  // cells of experiments that are kept
+    const MethodFilter filter(o.method);
+    std::set<std::string> asked, others;  // others: cells of experiments that are kept
     for (const Store::CellUse& use : uses) {
       if (!o.experiment.empty() && use.experiment != o.experiment) others.insert(use.cell.key);
+      if (o.method.empty() ? use.experiment == o.experiment : filter.matches(use.cell))
+        asked.insert(use.cell.key);
     }
-    const MethodFilter filter(o.method);
     std::map<std::pair<std::string, std::string>, std::size_t> places;
     std::set<std::string> seen, counted;
     for (const Store::CellUse& use : uses) {
       const std::string& key = use.cell.key;
-      if (!(o.method.empty() ? use.experiment == o.experiment : filter.matches(use.cell))) continue;
+      if (!asked.contains(key)) continue;
       const bool is_new = seen.insert(key).second;
       if (others.contains(key)) {
         shared += is_new;

@@ -79,6 +79,16 @@ TEST_F(Forget, NameDeletesEverySettingAndRunRecomputesThem) {
   expect_same(after, before);
 }
 
+// A label of one experiment names cells that another experiment has under another label.
+TEST_F(Forget, NamesEveryExperimentThatLosesResults) {
+  run("e", kThree, db_);
+  run("f", R"("full", {"label": "wide", "method": "snapkv:budget=64,window=8"})", db_);
+  EXPECT_EQ(forget({"--method", "wide", "--dry-run"}).out,
+            "e: snapkv:budget=64,window=8: 4 records in 1 cells, 4 scores, 0 judgements\n"
+            "f: wide: 4 records in 1 cells, 4 scores, 0 judgements\n"
+            "4 records would be forgotten; nothing was changed\n");
+}
+
 TEST_F(Forget, ShrinksTheFile) {
   run("e", kThree, db_);
   // Answers of a large store, for a method that is removed.
