@@ -62,13 +62,27 @@ void describe_parameters(const char* title, const std::vector<ParameterInfo>& pa
 
 constexpr const char* kParameters = "parameters: name, default, unit or choices";
 
-/// Whether a method with default settings evicts, and only at the end of prompts.
-bool evicts_at_prompt_ends(const MethodInfo& m) {
+/// Whether a method evicts, and only at the end of prompts; the other settings are the defaults.
+bool evicts_at_prompt_ends(const MethodInfo& m, const std::map<std::string, std::string>& given) {
   const bool has_defaults = std::none_of(m.parameters.begin(), m.parameters.end(),
                                          [](const ParameterInfo& p) { return p.fallback.empty(); });
   if (!has_defaults) return false;
-  const Policies p = m.make(Parameters::check(m.parameters, {}, std::string(m.name)));
+  const Policies p = m.make(Parameters::check(m.parameters, given, std::string(m.name)));
   return p.eviction && !p.eviction->evicts_in_answers();
+}
+
+/// The setting of a flag or choice with which a method evicts only at the end of prompts; "" if
+/// there is none.
+std::string setting_for_prompt_ends(const MethodInfo& m) {
+  for (const ParameterInfo& p : m.parameters) {
+    if (p.kind != ParameterInfo::Kind::kFlag && p.kind != ParameterInfo::Kind::kChoice) continue;
+    const std::string values(p.kind == ParameterInfo::Kind::kFlag ? "false|true" : p.unit);
+    for (const std::string& value : split(values, "|")) {
+      const std::string name(p.name);
+      if (evicts_at_prompt_ends(m, {{name, value}})) return fmt::format("{}={}", name, value);
+    }
+  }
+  return "";
 }
 
 void describe(const MethodInfo& m) {
@@ -76,16 +90,19 @@ void describe(const MethodInfo& m) {
   print_paragraph("paper", m.paper);
   print_paragraph("budget", m.budget_unit);
   if (!m.deviations.empty()) print_paragraph("decided", m.deviations);
-  const bool at_prompt_ends = evicts_at_prompt_ends(m);
+  const bool at_prompt_ends = evicts_at_prompt_ends(m, {});
   describe_parameters(kParameters, m.parameters, at_prompt_ends);
   std::vector<ParameterInfo> placement = placement_parameters();
   for (ParameterInfo& p : placement) {
     const auto own = m.placement.find(std::string(p.name));
     if (own != m.placement.end()) p.fallback = own->second;
   }
-  if (at_prompt_ends) {
+  const std::string setting = at_prompt_ends ? "" : setting_for_prompt_ends(m);
+  if (at_prompt_ends || !setting.empty()) {
+    ParameterInfo compress = compress_parameter();
+    compress.only_with = setting;
     describe_parameters("eviction, as for every method that evicts only at the end of prompts",
-                        {compress_parameter()});
+                        {compress});
   }
   describe_parameters("placement, as for every method", placement);
   if (!m.actions.empty())

@@ -346,6 +346,28 @@ TEST(Describe, StripsSettings) {
             run_program({"describe", "probe", "coverage"}).out);
 }
 
+// Some methods evict only at the end of prompts with one setting; others always evict while
+// decoding.
+TEST(Describe, ListsCompressWhereAMethodCanHaveIt) {
+  const auto compress_of = [](const char* method) -> std::string {
+    for (const std::string& line : run_program({"describe", "method", method}).lines()) {
+      if (line.starts_with("    compress ")) return line;
+    }
+    return "";
+  };
+  EXPECT_NE(compress_of("snapkv"), "");
+  EXPECT_FALSE(compress_of("snapkv").ends_with(" only)")) << compress_of("snapkv");
+  for (const auto& [method, setting] : {std::pair("h2o", "mode=prefill"),
+                                        {"tova", "mode=prefill"},
+                                        {"streamingllm", "rolling=false"},
+                                        {"duoattention", "rolling=false"}}) {
+    EXPECT_TRUE(compress_of(method).ends_with(fmt::format(" (with {} only)", setting)))
+        << method << ":" << compress_of(method);
+  }
+  for (const char* method : {"keyformer", "quest", "full"})
+    EXPECT_EQ(compress_of(method), "") << method;
+}
+
 TEST(Doctor, ReportsInvalidDirectories) {
   setenv("TURNBENCH_MODELS", "/no/models", 1);
   setenv("TURNBENCH_DATA", "/no/data", 1);
