@@ -1,5 +1,5 @@
-// Tests of the papers' pages, experiments/PAPER/README.md: the setup of the paper, that of turnbench and the
-// differences.
+// Tests of the pages of the papers, experiments/PAPER/README.md: settings of the paper, of
+// turnbench, and their differences.
 
 #include <gtest/gtest.h>
 
