@@ -275,7 +275,7 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
       ->excludes(manifest);
   command
       ->add_option("--length", o->build.length,
-                   "length of generated dialogues, in words and marks; 0: the generator's own")
+                   "length of generated dialogues, in words and symbols; 0: the generator's own")
       ->transform(whole_number(0, 10'000'000))
       ->excludes(manifest);
   command

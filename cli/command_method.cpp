@@ -101,7 +101,7 @@ void ActionCall::add_dataset_options(CLI::App& command) {
       ->transform(whole_number(0, 100));
   command
       .add_option("--length", dataset_.length,
-                  "of generated dialogues, in words and marks; 0: the generator's own")
+                  "of generated dialogues, in words and symbols; 0: the generator's own")
       ->transform(whole_number(0, 10'000'000));
   command.add_option("--seed", dataset_.seed, "of generated dialogues")
       ->transform(whole_number(0, INT64_MAX));

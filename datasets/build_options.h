@@ -9,7 +9,7 @@
 
 namespace turnbench {
 
-/// Maximum number of words and punctuation marks of a generated dataset, which is kept in memory.
+/// Maximum number of words and symbols of a generated dataset, which is kept in memory.
 constexpr std::size_t kMaxGeneratedWords = 500'000'000;
 
 /// Options for building or generating the dialogues of a dataset.
@@ -18,7 +18,7 @@ struct BuildOptions {
   std::uint64_t seed = 0;
   /// Number of dialogues; 0: the dataset's default.  A larger limit only adds dialogues.
   std::size_t limit = 0;
-  int length = 0;  ///< of a generated dialogue, in words and punctuation marks; 0: the default
+  int length = 0;  ///< of a generated dialogue, in words and symbols; 0: the default
   /// Depth of the needle in its turn's text, in percent; without a value it is drawn for each
   /// needle.
   std::optional<double> depth = std::nullopt;
@@ -35,7 +35,7 @@ struct BuildOptions {
 
 /// Checks the options of a generator whose defaults are filled in.  `name` is the dataset's.
 /// @throws Error (input) for turns outside [1, max_turns], fewer than `min_length` words and
-/// punctuation marks per turn, more than kMaxGeneratedWords in all, or a depth outside [0, 100].
+/// symbols per turn, more than kMaxGeneratedWords in all, or a depth outside [0, 100].
 void check_generated(const std::string& name, const BuildOptions& options, int max_turns,
                      int min_length);
 

@@ -44,7 +44,6 @@ Placement placement_of(const Parameters& p) {
   static const std::map<std::string, Rule> rules = {{"lru", Rule::kLru},
                                                     {"lfu", Rule::kLfu},
                                                     {"demand-lru", Rule::kDemandLru},
-                                                    {"demand-mass", Rule::kDemandMass},
                                                     {"previous", Rule::kPrevious}};
   return {.host = p.choice("placement") == "host",
           .rule = rules.at(p.choice("cache_rule")),
@@ -71,16 +70,16 @@ const std::vector<ParameterInfo>& placement_parameters() {
       {"placement", Kind::kChoice, "device", "device|host",
        "where keys and values are stored while an answer is decoded"},
       {"cache_tokens", Kind::kInteger, "0", "tokens",
-       "size of the device cache per KV head and layer, with placement=host; demand-lru, "
-       "demand-mass: at least as many tokens as a step can load, 0: exactly as many"},
+       "size of the device cache per KV head and layer, with placement=host; demand-lru: at least "
+       "as many tokens as a step can load, 0: exactly as many"},
       {"cache_block", Kind::kInteger, "128", "tokens",
        "block size of the device cache, unless the method defines its own blocks; "
        "cache_rule=previous: 1 unless given",
        1},
-      {"cache_rule", Kind::kChoice, "lru", "lru|lfu|demand-lru|demand-mass|previous",
+      {"cache_rule", Kind::kChoice, "lru", "lru|lfu|demand-lru|previous",
        "which blocks stay on the device; lru, lfu: blocks are inserted after a step and replace "
-       "the least recently or least frequently inserted ones; demand-lru, demand-mass: all blocks "
-       "that a step reads are loaded before it; previous: those that the previous step read"},
+       "the least recently or least frequently inserted ones; demand-lru: all blocks that a step "
+       "reads are loaded before it; previous: those that the previous step read"},
       {"cache_insert", Kind::kInteger, "32", "blocks",
        "blocks inserted into the device cache after a step (lru, lfu)"}};
   return parameters;
@@ -90,7 +89,7 @@ const ParameterInfo& compress_parameter() {
   static const ParameterInfo parameter = {
       "compress", ParameterInfo::Kind::kChoice, "prompt", "prompt|before_question",
       "when tokens are evicted: at the end of a prompt, or when it has been computed up to the "
-      "turn's question (query-agnostic); then the question and all text behind it are kept, and a "
+      "turn's question (query-agnostic); then the question and all text after it are kept, and a "
       "budget that is a share refers to the text before it"};
   return parameter;
 }

@@ -149,8 +149,7 @@ void check_rule(const JsonView& json, const BaselineRule& rule, const std::vecto
     // In a smoke run, different settings may become equal.
     if (candidates.size() < 2 || !manifest.smoke.empty()) continue;
     method.fail(
-        fmt::format("one baseline of {}; it may be {}: add settings, or parameters to "
-                    "\"same\"",
+        fmt::format("one baseline of {}; it may be {}: add settings, or parameters to \"same\"",
                     printable(compared.method), labels_in(candidates)));
   }
   if (!any && manifest.smoke.empty())

@@ -59,9 +59,8 @@ bool DialogueWriter::add(const std::string& dataset, const std::string& id, std:
   next_.reset();
   if (number >= kMostDialogues) {
     throw runtime_error(
-        "{}: found more than {} dialogues in the dataset {}, expected at most so "
-        "many",
-        db_.path(), kMostDialogues, printable(dataset));
+        "{}: found more than {} dialogues in the dataset {}, expected at most so many", db_.path(),
+        kMostDialogues, printable(dataset));
   }
   (write_ << dataset << id << turns << PackedText(json) << number).run();
   return true;

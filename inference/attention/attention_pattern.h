@@ -28,12 +28,12 @@ struct HeadPattern {
 
   Kind kind = Kind::kDense;
   int sinks = 0, local = 0, dense_rows = 0;  // kBand
-  std::vector<std::int32_t> columns;         // kVerticalSlash: ascending positions
-  std::vector<std::int32_t> offsets;         // kVerticalSlash: ascending distances
+  std::vector<std::int32_t> columns = {};    // kVerticalSlash: ascending positions
+  std::vector<std::int32_t> offsets = {};    // kVerticalSlash: ascending distances
   Granularity granularity = Granularity::kBlock64;
-  int block_size = 0;                             // kBlocks: keys per block of the BlockGrid
-  int block_rows = kPatternBlock;                 // kBlocks: rows per list, a multiple of 64
-  std::vector<std::vector<std::int32_t>> blocks;  // kBlocks: ascending key blocks of each list
+  int block_size = 0;                                  // kBlocks: keys per block of the BlockGrid
+  int block_rows = kPatternBlock;                      // kBlocks: rows per list, a multiple of 64
+  std::vector<std::vector<std::int32_t>> blocks = {};  // kBlocks: ascending key blocks of each list
 };
 
 /// A prefill pass: its rows have the positions [first_position, first_position + rows).

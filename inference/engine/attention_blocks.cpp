@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include "common/clock.h"
@@ -13,46 +12,6 @@
 #include "inference/policy/policy_checks.h"
 
 namespace turnbench {
-
-namespace {
-
-/// Gathers copies of rows of a set, unchanged or with pre-RoPE keys as keys, in a new set.
-class Gathering {
- public:
-  Gathering(const std::shared_ptr<KvPool>& pool, std::span<const std::int32_t> slots)
-      : set_(KvHeadCache::working_set(pool, static_cast<int>(slots.size()))) {
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (runs_.empty() || runs_.back().end != slots[i]) runs_.push_back({slots[i], slots[i]});
-      ++runs_.back().end;
-    }
-  }
-  const KvHeadCache& set() const { return set_; }
-  void take(const KvHeadCache& from, std::vector<Copy>& copies) {
-    take_runs([&](int at, const SlotRange& run) {
-      set_.place(at, from, run.begin, run.end - run.begin, copies);
-    });
-  }
-  void take_pre_rope(const KvHeadCache& from, std::int32_t shift, std::vector<Copy>& copies) {
-    take_runs([&](int at, const SlotRange& run) {
-      set_.place_pre_rope(at, from, run.begin, run.end - run.begin, shift, copies);
-    });
-  }
-
- private:
-  template <typename Take>
-  void take_runs(const Take& take) {
-    int at = 0;
-    for (const SlotRange& run : runs_) {
-      take(at, run);
-      at += run.end - run.begin;
-    }
-  }
-
-  KvHeadCache set_;
-  std::vector<SlotRange> runs_;
-};
-
-}  // namespace
 
 bool selects_for_prompt(const Pass& pass) {
   return pass.kind == Pass::Kind::kPrefill && pass.sequence->policies.selects_in_prefill();
@@ -65,8 +24,7 @@ double causal_pairs(double rows, double tokens) {
 MatrixView<float> LayerAttention::turn_queries(Stage& stage, MatrixView<const float> q,
                                                std::int32_t first, int distance, std::int64_t row) {
   const std::int64_t rows = q.rows, half = core_.shape.head_dim / 2, count = rows * half;
-  std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
-  std::iota(positions.begin(), positions.end(), first);
+  const auto positions = slots_between(first, first + static_cast<std::int32_t>(rows));
   // The queries already have their attention factor; the tables supply that of the keys.
   float* angles = core_.staging.get(2 * count);
   rerotation_tables(core_.model.rope_frequencies(), core_.model.config().rope.attention_factor,
@@ -191,7 +149,7 @@ void LayerAttention::attend_block(const LayerView& block, std::span<const KvHead
   const int limit = max_distance, window = core_.model.config().sliding_window[block.layer];
   const bool all = lists.empty();
   const auto count = all ? std::ssize(sets) : std::ssize(lists), heads = core_.shape.heads / count;
-  std::vector<Gathering> gathered;
+  std::vector<KvHeadCache> gathered;
   gathered.reserve(2 * lists.size());
   std::vector<Copy> copies;
   std::vector<AttentionJob> jobs;
@@ -228,21 +186,21 @@ void LayerAttention::attend_block(const LayerView& block, std::span<const KvHead
     };
     const std::size_t first_near = limit > 0 ? below(block.first_position - limit) : 0;
     const std::size_t end_far = limit > 0 ? below(last - limit) : 0;
-    gathered.emplace_back(stage.gathered_pool, list.subspan(first_near)).take(set, copies);
+    gathered.emplace_back(stage.gathered_pool).append_slots(set, list.subspan(first_near), copies);
     AttentionJob& near =
-        add_job(gathered.back().set(), own(stage.q.view, row, core_.shape.head_dim), out, lse);
+        add_job(gathered.back(), own(stage.q.view, row, core_.shape.head_dim), out, lse);
     near.sliding_window = limit == 0    ? window
                           : window == 0 ? limit + 1
                                         : std::min(window, limit + 1);
     if (end_far == 0 || (window > 0 && window <= limit + 1)) continue;
     // With these shifted positions, the causal mask of each row contains exactly the tokens that
     // are far from it.
-    gathered.emplace_back(stage.gathered_pool, list.first(end_far))
-        .take_pre_rope(set, limit + 1, copies);
+    gathered.emplace_back(stage.gathered_pool)
+        .append_slots(set, list.first(end_far), copies, KeyRows::kPreRopeAsKeys, limit + 1);
     const MatrixView<float> far_out = own(stage.far_attended.view, 0, core_.shape.head_dim),
                             far_lse = own(stage.far_lse.view, 0, 1);
-    AttentionJob& far = add_job(gathered.back().set(),
-                                own(stage.far_q.view, 0, core_.shape.head_dim), far_out, far_lse);
+    AttentionJob& far =
+        add_job(gathered.back(), own(stage.far_q.view, 0, core_.shape.head_dim), far_out, far_lse);
     far.sliding_window = window == 0 ? 0 : window - (limit + 1);
     merges.push_back({out, lse, far_out, far_lse});
   }

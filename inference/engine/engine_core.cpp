@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cmath>
-#include <numeric>
 
 #include "common/error.h"
 #include "inference/model/rope.h"
@@ -85,9 +84,8 @@ RopeTable EngineCore::rope_table(Stage& stage, std::int64_t positions) {
     const std::int64_t rows = (positions / kMore + 1) * kMore;
     stage.table_cos.make_room(rows, shape.head_dim / 2);
     stage.table_sin.make_room(rows, shape.head_dim / 2);
-    std::vector<std::int32_t> all(static_cast<std::size_t>(rows));
-    std::iota(all.begin(), all.end(), 0);
-    compute_rope(stage, all, stage.table_cos.data(), stage.table_sin.data());
+    compute_rope(stage, all_slots(static_cast<int>(rows)), stage.table_cos.data(),
+                 stage.table_sin.data());
   }
   return {stage.table_cos.view, stage.table_sin.view};
 }

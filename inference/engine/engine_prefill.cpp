@@ -81,8 +81,7 @@ std::vector<float> Engine::forward_by_layers(const Pass& pass) {
   for (std::int64_t first = 0; first < whole.rows; first += at_once) {
     const std::int64_t rows = std::min(at_once, whole.rows - first);
     Pass& part = parts.emplace_back(pass);
-    part.tokens =
-        pass.tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
+    part.tokens = pass.tokens.subspan(first, rows);
     ForwardBatch& batch = layouts.emplace_back(whole);
     batch.positions.assign(whole.positions.begin() + first, whole.positions.begin() + first + rows);
     batch.rows = rows;

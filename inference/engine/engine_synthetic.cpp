@@ -1,7 +1,6 @@
 // The part of the engine that measures attention on synthetic keys and values.
 
 #include <algorithm>
-#include <numeric>
 
 #include "common/clock.h"
 #include "common/random.h"
@@ -52,8 +51,7 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
   const std::int64_t head_dim = core_.shape.head_dim, width = head_dim * core_.shape.heads;
   const std::int32_t rows = std::clamp(sequence.tail_rows(), 1, n);
   std::vector<float> block, queries(rows * width);
-  std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
-  std::iota(positions.begin(), positions.end(), n - rows);
+  const std::vector<std::int32_t> positions = slots_between(n - rows, n);
   sequence.tokens.assign(tokens.begin(), tokens.end());
   DialogueView view = dialogue;
   view.tokens = sequence.tokens;
@@ -67,13 +65,11 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
       KvHeadCache& set = sets[s];
       for (std::int32_t first = 0; first < n; first += kFilledAtOnce) {
         const int count = std::min(kFilledAtOnce, n - first);
-        std::vector<std::int32_t> at(static_cast<std::size_t>(count));
-        std::iota(at.begin(), at.end(), first);
-        block.resize(at.size() * 2 * head_dim);
+        block.resize(2 * count * head_dim);
         source.keys_and_values(l, static_cast<int>(s), first, {block.data(), count, 2 * head_dim});
         stage.k.make_room(count, 2 * head_dim);
         stage.memory->copy_floats(block.data(), stage.k.data(), block.size());
-        set.extend(at);
+        set.extend(slots_between(first, first + count));
         const MatrixView<const float> keys = stage.k.view.columns_at(0, head_dim);
         const AppendJob job{&set, first, keys, stage.k.view.columns_at(head_dim, head_dim),
                             set.layout().pre_rope_keys ? keys : MatrixView<const float>()};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,8 +27,7 @@ void LayerAttention::count_columns(int layer, const Pass& pass, AttentionStats& 
       if (pass.forks.empty() || rows == expected) return;
       throw runtime_error(
           "layer {}: found the {} of {} rows, expected {}: a shared prefix must know its forks "
-          "from "
-          "its first pass",
+          "from its first pass",
           layer, what, rows, expected);
     };
     if (const auto from = fork->policies.eviction->query_moments())
@@ -73,13 +71,11 @@ void LayerAttention::shift_positions(Stage& stage, KvHeadCache& set, const Cache
   while (first < set.size() && set.position(first) == first) ++first;
   const std::int64_t count = set.size() - first, head_dim = core_.shape.head_dim;
   if (count == 0) return;
-  std::vector<std::int32_t> positions(count);
-  std::iota(positions.begin(), positions.end(), first);
   float* memory = stage.rotated_keys.get(2 * count * head_dim);
   const MatrixView keys(memory, count, head_dim);
   const MatrixView cos(memory + count * head_dim, count, head_dim / 2);
   const MatrixView sin(cos.row(count), count, head_dim / 2);
-  core_.compute_rope(stage, positions, cos.data, sin.data);
+  core_.compute_rope(stage, slots_between(first, set.size()), cos.data, sin.data);
   const bool is_readable = can_read(stage.backend, set) && codec == nullptr;
   std::vector<float> host;  // the keys of a set that the backend cannot read, or that are encoded
   if (is_readable) {

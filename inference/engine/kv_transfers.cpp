@@ -267,7 +267,7 @@ void KvTransfers::move_to_host(Sequence& s, int layer, const LayerView* view,
     return;
   }
   const DeviceNeeds needs =
-      selection ? demand_at(*selection, *view) : reading_everything(longest_set(*view));
+      selection ? demand_at(*selection, *view) : reading_everything(longest_set(view->sets));
   if (needs.everything) return kv.stay_on_device();
   std::shared_ptr<const HostCopy> host;
   if (on_host) {
@@ -277,7 +277,7 @@ void KvTransfers::move_to_host(Sequence& s, int layer, const LayerView* view,
     host = view->memo != nullptr ? view->memo->get<HostCopy>(key, copy) : copy();
   }
   if (on_host && selection != nullptr && selection->traits().reads_pinned_only) {
-    kv.use_pinned(pinned_in_all(s, selection, layer, longest_set(*view)));
+    kv.use_pinned(pinned_in_all(s, selection, layer, longest_set(view->sets)));
   } else {
     const Residency::Options options = working_set_of(s, layer, needs);
     with_error_prefix(selection_at(s, layer), [&] {

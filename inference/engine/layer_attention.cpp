@@ -366,8 +366,7 @@ void LayerAttention::follow_outputs(int layer, std::span<const Pass> passes,
     const auto outputs = [&](std::size_t pass) {
       return stage.attended.view.rows_at(batch.first_row[pass], std::ssize(passes[i].tokens));
     };
-    const MatrixView<float> own = outputs(i),
-                            followed = outputs(static_cast<std::size_t>(passes[i].follows));
+    const MatrixView<float> own = outputs(i), followed = outputs(passes[i].follows);
     if (passes[i].observer != nullptr) {
       const std::int64_t count = own.rows * own.columns;
       float* copies = core_.staging.get(2 * count);

@@ -23,8 +23,7 @@ Profile::Zone::Zone(Profile* profile, Memory& memory, Phase phase, int layer)
     : profile_(profile), memory_(memory) {
   if (profile_ == nullptr) return;
   memory_.synchronize();
-  outer_ = profile_->switch_to(
-      &profile_->seconds_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(phase)]);
+  outer_ = profile_->switch_to(&profile_->seconds_[layer][static_cast<std::size_t>(phase)]);
 }
 
 Profile::Zone::~Zone() {

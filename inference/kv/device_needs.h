@@ -22,7 +22,7 @@ struct DeviceNeeds {
   /// Slot at which block 0 of the device cache starts.
   std::int32_t first = 0;
   /// Tokens per block if steps read whole blocks; 0: the block size of the placement.  Under rules
-  /// that load everything a step reads into the cache (kDemandLru, kDemandMass, kPrevious), each of
+  /// that load everything a step reads into the cache (kDemandLru, kPrevious), each of
   /// the `step_tokens` tokens may then be in a separate block, so the cache has room for
   /// `step_tokens` blocks.
   int block = 0;

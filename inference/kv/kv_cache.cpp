@@ -231,7 +231,7 @@ void KvHeadCache::set_position(int slot, std::int32_t position) {
 }
 
 void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int count,
-                        std::vector<Copy>& copies, KeyRows keys) {
+                        std::vector<Copy>& copies, KeyRows keys, std::int32_t shift) {
   const PageLayout &l = layout(), &f = from.layout();
   assert(l.row_bytes() == f.row_bytes() && l.pre_rope_keys <= f.pre_rope_keys);
   assert(first + count <= size_ && from_slot + count <= from.size_);
@@ -249,42 +249,18 @@ void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int c
                         u(run) * bytes});
     };
     if (keys == KeyRows::kAll) copy_rows(0, 0, row);
+    if (keys == KeyRows::kPreRopeAsKeys) copy_rows(0, f.pre_rope_key_offset(), row);
     copy_rows(l.value_offset(), f.value_offset(), row);
     if (l.pre_rope_keys && keys != KeyRows::kNone)
       copy_rows(l.pre_rope_key_offset(), f.pre_rope_key_offset(), row);
-    if (!pool_->memory().is_host())
-      copy_rows(l.position_offset(), f.position_offset(), sizeof(std::int32_t));
     const auto* positions =
         in_pages ? reinterpret_cast<const std::int32_t*>(source + f.position_offset())
                  : from.page_of(from_slot).positions;
     std::copy_n(positions + at, run, page.positions + to);
-    first += run;
-    from_slot += run;
-    count -= run;
-  }
-}
-
-void KvHeadCache::place_pre_rope(int first, const KvHeadCache& from, int from_slot, int count,
-                                 std::int32_t shift, std::vector<Copy>& copies) {
-  const PageLayout &l = layout(), &f = from.layout();
-  assert(l.row_bytes() == f.row_bytes() && f.pre_rope_keys && !l.pre_rope_keys);
-  assert(first + count <= size_ && from_slot + count <= from.size_);
-  const std::size_t row = l.row_bytes();
-  while (count > 0) {
-    const int to = first % kPageTokens, at = from_slot % kPageTokens;
-    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // within a page of each
-    KvPage& page = writable_page(first);
-    const KvPage& source = from.page_of(from_slot);
-    const auto u = [](int i) { return static_cast<std::size_t>(i); };
-    copies.push_back({page.data + u(to) * row, source.data + f.pre_rope_key_offset() + u(at) * row,
-                      u(run) * row});
-    copies.push_back({page.data + l.value_offset() + u(to) * row,
-                      source.data + f.value_offset() + u(at) * row, u(run) * row});
-    for (int i = 0; i < run; ++i) page.positions[to + i] = source.positions[at + i] + shift;
+    for (int i = to; shift != 0 && i < to + run; ++i) page.positions[i] += shift;
     if (!pool_->memory().is_host()) {
-      constexpr std::size_t kBytes = sizeof(std::int32_t);
-      copies.push_back({page.data + l.position_offset() + u(to) * kBytes,
-                        reinterpret_cast<const std::byte*>(page.positions + to), u(run) * kBytes});
+      copy_rows(l.position_offset(), f.position_offset(), sizeof(std::int32_t));
+      if (shift != 0) copies.back().from = reinterpret_cast<const std::byte*>(page.positions + to);
     }
     first += run;
     from_slot += run;
@@ -300,37 +276,21 @@ void KvHeadCache::truncate(int size) {
   page_indices_.resize(pages_.size());
 }
 
-void KvHeadCache::append_slots(const KvHeadCache& from, std::span<const std::int32_t> slots) {
-  const PageLayout &to_layout = layout(), &from_layout = from.layout();
-  const std::size_t bytes = to_layout.row_bytes();
-  std::vector<Copy> copies;
-  for (std::int32_t slot : slots) {
-    KvPage& page = writable_page(size_);
-    const std::byte* source = from.page_of(slot).data;
-    const std::size_t to = (size_ % kPageTokens) * bytes, at = (slot % kPageTokens) * bytes;
-    copies.push_back({page.data + to, source + at, bytes});
-    copies.push_back({page.data + to_layout.value_offset() + to,
-                      source + from_layout.value_offset() + at, bytes});
-    if (to_layout.pre_rope_keys) {
-      copies.push_back({page.data + to_layout.pre_rope_key_offset() + to,
-                        source + from_layout.pre_rope_key_offset() + at, bytes});
-    }
-    constexpr std::size_t kBytes = sizeof(std::int32_t);
-    copies.push_back({page.data + to_layout.position_offset() + (size_ % kPageTokens) * kBytes,
-                      source + from_layout.position_offset() + (slot % kPageTokens) * kBytes,
-                      kBytes});
-    page.positions[size_ % kPageTokens] = from.position(slot);
-    ++size_;
+void KvHeadCache::append_slots(const KvHeadCache& from, std::span<const std::int32_t> slots,
+                               std::vector<Copy>& copies, KeyRows keys, std::int32_t shift) {
+  for (std::size_t i = 0; i < slots.size();) {
+    const int first = size_, slot = slots[i];
+    for (; i < slots.size() && slots[i] - slot == size_ - first; ++i) writable_page(size_++);
+    place(first, from, slot, size_ - first, copies, keys, shift);
   }
-  pool_->memory().copy(copies);
 }
 
 KvHeadCache KvHeadCache::gathered(std::span<const std::int32_t> slots,
                                   std::shared_ptr<KvPool> pool) const {
   KvHeadCache out(std::move(pool));
-  assert(out.layout().row_bytes() == layout().row_bytes() &&
-         (!out.layout().pre_rope_keys || layout().pre_rope_keys));
-  out.append_slots(*this, slots);
+  std::vector<Copy> copies;
+  out.append_slots(*this, slots, copies);
+  out.pool_->memory().copy(copies);
   return out;
 }
 
@@ -340,7 +300,9 @@ void KvHeadCache::keep(std::span<const std::int32_t> slots) {
   if (static_cast<int>(same) == size_) return;
   const KvHeadCache old = *this;
   truncate(static_cast<int>(same));
-  append_slots(old, slots.subspan(same));
+  std::vector<Copy> copies;
+  append_slots(old, slots.subspan(same), copies);
+  pool_->memory().copy(copies);
 }
 
 int KvHeadCache::lower_bound(std::int32_t wanted) const {
@@ -362,9 +324,9 @@ std::int32_t longest_set(std::span<const KvHeadCache> sets) {
   return out;
 }
 
-std::vector<std::int32_t> all_slots(int n) {
-  std::vector<std::int32_t> out(static_cast<std::size_t>(n));
-  std::iota(out.begin(), out.end(), 0);
+std::vector<std::int32_t> slots_between(std::int32_t begin, std::int32_t end) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(end - begin));
+  std::iota(out.begin(), out.end(), begin);
   return out;
 }
 

@@ -13,8 +13,9 @@ namespace turnbench {
 
 constexpr int kPageTokens = 64;  ///< tokens per page, and keys per tile of every attention kernel
 
-/// The keys that are copied together with values: all, only those before RoPE, or none.
-enum class KeyRows { kAll, kPreRope, kNone };
+/// The keys that are copied together with values: all, only those before RoPE, none, or those
+/// before RoPE in place of the keys.
+enum class KeyRows { kAll, kPreRope, kNone, kPreRopeAsKeys };
 
 /// One kind of the rows that a slot has: [head_dim] each.
 enum class KvRow { kKey, kPreRopeKey, kValue };
@@ -165,13 +166,14 @@ class KvHeadCache {
   }
   /// Assigns to slots [first, first + count) the tokens of `from` in slots from_slot, from_slot +
   /// 1, ...  Appends the copies of their rows to `copies`; the caller must run these before the
-  /// slots are read.  The layout of `from` may have pre-RoPE keys that this set lacks.
+  /// slots are read.  The layout of `from` may have pre-RoPE keys that this set lacks.  Positions
+  /// are increased by `shift`.
   void place(int first, const KvHeadCache& from, int from_slot, int count,
-             std::vector<Copy>& copies, KeyRows keys = KeyRows::kAll);
-  /// Like `place`, but the keys are the pre-RoPE keys of `from`, and positions are increased by
-  /// `shift`.
-  void place_pre_rope(int first, const KvHeadCache& from, int from_slot, int count,
-                      std::int32_t shift, std::vector<Copy>& copies);
+             std::vector<Copy>& copies, KeyRows keys = KeyRows::kAll, std::int32_t shift = 0);
+  /// Appends the tokens of `from` in the listed slots (ascending), like `place`.
+  void append_slots(const KvHeadCache& from, std::span<const std::int32_t> slots,
+                    std::vector<Copy>& copies, KeyRows keys = KeyRows::kAll,
+                    std::int32_t shift = 0);
   /// Removes all slots from `size` on.
   void truncate(int size);
   /// Keeps the listed slots (ascending) and removes the others.
@@ -197,7 +199,6 @@ class KvHeadCache {
   KvPage& writable_page(int slot);
   void read_host(KvRow row, int slot, float* out) const;
   const KvPage& page_of(int slot) const { return *pages_[slot / kPageTokens]; }
-  void append_slots(const KvHeadCache& from, std::span<const std::int32_t> slots);
 
   std::shared_ptr<KvPool> pool_;
   std::vector<KvPool::Page> pages_;
@@ -209,7 +210,10 @@ class KvHeadCache {
 /// The tokens of the largest of some sets.
 std::int32_t longest_set(std::span<const KvHeadCache> sets);
 
-/// The slots 0, 1, ..., n - 1.
-std::vector<std::int32_t> all_slots(int n);
+/// The slots (or positions) begin, begin + 1, ..., end - 1; n: from 0 on.
+std::vector<std::int32_t> slots_between(std::int32_t begin, std::int32_t end);
+inline std::vector<std::int32_t> all_slots(int n) {
+  return slots_between(0, n);
+}
 
 }  // namespace turnbench

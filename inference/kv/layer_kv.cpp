@@ -12,12 +12,7 @@ void append_over(Link& link, LinkDirection direction, LinkUse use,
                  std::int64_t& account) {
   std::vector<Copy> copies;
   for (std::size_t s = 0; s < from.size(); ++s) {
-    const int first = to[s].size(), count = from[s].size() - first;
-    std::vector<std::int32_t> positions;
-    for (int slot = first; slot < from[s].size(); ++slot)
-      positions.push_back(from[s].position(slot));
-    to[s].extend(positions);
-    to[s].place(first, from[s], first, count, copies);
+    to[s].append_slots(from[s], slots_between(to[s].size(), from[s].size()), copies);
   }
   link.submit(copies, direction, use, &account);
   link.synchronize();
@@ -32,8 +27,7 @@ std::int64_t slots_of(std::span<const KvHeadCache> sets) {
 }  // namespace
 
 LayerKv::LayerKv(int kv_heads, std::shared_ptr<const KvStorage> storage)
-    : storage_(std::move(storage)),
-      sets_(static_cast<std::size_t>(kv_heads), KvHeadCache(storage_->device)) {}
+    : storage_(std::move(storage)), sets_(kv_heads, KvHeadCache(storage_->device)) {}
 
 std::shared_ptr<Link> LayerKv::index_link() const {
   return in<WorkingSet>() != nullptr && from_host_ ? storage_->link : nullptr;
@@ -103,8 +97,7 @@ Readable LayerKv::fetch(const SlotLists& selected, bool all, const PinnedSlots& 
   if (working == nullptr) return readable();
   SlotLists every;
   for (std::size_t s = 0; all && s < sets_.size(); ++s) {
-    every.insert(every.end(), static_cast<std::size_t>(working->options().lists_per_set),
-                 all_slots(sets_[s].size()));
+    every.insert(every.end(), working->options().lists_per_set, all_slots(sets_[s].size()));
   }
   const SlotLists& lists = all ? every : selected;
   working->make_room(sets_, lists, pinned, answer, ledger);

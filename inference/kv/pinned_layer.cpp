@@ -57,14 +57,8 @@ void PinnedLayer::add_range(const SlotRange& range, std::int32_t end,
                             std::span<const KvHeadCache> host, std::vector<Copy>& copies) {
   const std::int32_t count = std::max(0, std::min(range.end, end) - range.begin);
   ranges_.push_back({range.begin, range.begin + count});
-  for (std::size_t s = 0; s < sets_.size(); ++s) {
-    std::vector<std::int32_t> positions;
-    for (std::int32_t slot = range.begin; slot < range.begin + count; ++slot)
-      positions.push_back(host[s].position(slot));
-    const int first = sets_[s].size();
-    sets_[s].extend(positions);
-    sets_[s].place(first, host[s], range.begin, count, copies);
-  }
+  const std::vector<std::int32_t> slots = slots_between(range.begin, range.begin + count);
+  for (std::size_t s = 0; s < sets_.size(); ++s) sets_[s].append_slots(host[s], slots, copies);
 }
 
 std::vector<std::int32_t> PinnedLayer::extend(std::span<const std::int32_t> positions) {

@@ -10,7 +10,6 @@
 namespace turnbench {
 namespace {
 
-constexpr double kMassDecay = 0.1;             // as in InfLLM's official implementation
 constexpr std::size_t kWorthDividing = 16384;  // selected tokens, of all lists
 
 /// Called in every decode step: the loop has no early exit, so that it is vectorised.
@@ -42,7 +41,6 @@ class LayerBlocks : public Residency {
     std::int32_t block = -1;  // -1: free
     std::int64_t uses = 0;    // kLfu: insertions
     std::int64_t last = 0;    // time of the last insertion or selection
-    double mass = 0;          // kDemandMass
     bool placed = false;      // in this step
   };
 
@@ -222,7 +220,7 @@ class InsertedBlocks : public LayerBlocks {
   std::int64_t clock_ = 0;
 };
 
-/// Rules kDemandLru and kDemandMass.
+/// Rule kDemandLru.
 class DemandedBlocks : public LayerBlocks {
  public:
   explicit DemandedBlocks(const Options& options)
@@ -231,16 +229,6 @@ class DemandedBlocks : public LayerBlocks {
 
   std::unique_ptr<Residency> clone() const override {
     return std::make_unique<DemandedBlocks>(*this);
-  }
-
-  void add_mass(std::span<const BlockMass> masses) override {
-    if (options().rule != Rule::kDemandMass) return;
-    for (Entry& e : entries()) e.mass *= kMassDecay;
-    for (const BlockMass& m : masses) {
-      const std::int32_t e = entry_of(m.block);
-      if (e < 0) throw runtime_error("found the mass of block {}, expected a cached one", m.block);
-      entry(e).mass += m.mass;
-    }
   }
 
  private:
@@ -278,7 +266,6 @@ class DemandedBlocks : public LayerBlocks {
         put(block, free);
         entry(free).last = clock_;
       }
-      entry(entry_of(block)).mass = 0;
     }
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       Wanted& w = wanted[i];
@@ -303,12 +290,7 @@ class DemandedBlocks : public LayerBlocks {
     if (count <= 0) return;
     std::sort(others.begin(), others.end(), [&](std::int32_t i, std::int32_t j) {
       const Entry &a = entry(i), &b = entry(j);
-      if (options().rule == Rule::kDemandMass) {
-        if (a.mass != b.mass) return a.mass < b.mass;
-      } else if (a.last != b.last) {
-        return a.last < b.last;
-      }
-      return a.block < b.block;
+      return a.last != b.last ? a.last < b.last : a.block < b.block;
     });
     others.resize(static_cast<std::size_t>(count));
     for (const std::int32_t e : others) remove(e);
@@ -499,7 +481,6 @@ std::unique_ptr<Residency> Residency::make(const Options& options) {
     case Rule::kLfu:
       return std::make_unique<InsertedBlocks>(options);
     case Rule::kDemandLru:
-    case Rule::kDemandMass:
       return std::make_unique<DemandedBlocks>(options);
     case Rule::kPrevious:
       break;
@@ -573,13 +554,24 @@ Residency::Wanted Residency::unpinned(std::span<const std::vector<std::int32_t>>
     if (list.front() < 0) check_on_host(list.front());
     end = std::max(end, list.back() + 1);
   }
-  SlotSet chosen(end);
-  for (const std::vector<std::int32_t>& list : lists) chosen.add(list);
-  for (const Pin& pin : pins_[set].tokens) {
-    if (pin.token < end) chosen.remove(pin.token);
+  const std::vector<Pin>& pins = pins_[set].tokens;
+  Wanted out{.set = set, .ranks = {}, .tokens = {}, .slots = {}};
+  if (lists.size() == 1) {
+    out.tokens.reserve(lists.front().size());
+    auto pin = pins.begin();
+    for (const std::int32_t token : lists.front()) {
+      while (pin != pins.end() && pin->token < token) ++pin;
+      if (pin == pins.end() || pin->token != token) out.tokens.push_back(token);
+    }
+  } else {
+    SlotSet chosen(end);
+    for (const std::vector<std::int32_t>& list : lists) chosen.add(list);
+    for (const Pin& pin : pins) {
+      if (pin.token < end) chosen.remove(pin.token);
+    }
+    out.ranks = RankedSlots(std::move(chosen));
+    out.tokens = out.ranks->ascending();
   }
-  Wanted out{.set = set, .ranks = RankedSlots(std::move(chosen)), .tokens = {}, .slots = {}};
-  out.tokens = out.ranks.ascending();
   if (!out.tokens.empty()) {
     check_on_host(out.tokens.front());
     check_on_host(out.tokens.back());
@@ -625,10 +617,11 @@ std::vector<std::int32_t> Residency::device_slots_of(std::span<const std::int32_
   out.reserve(list.size());
   const auto& pins = pins_[w.set].tokens;
   auto pin = pins.begin();
+  std::size_t next = 0;  // of the unpinned tokens of a single list
   for (const std::int32_t token : list) {
     while (pin != pins.end() && pin->token < token) ++pin;
     const bool is_pinned = pin != pins.end() && pin->token == token;
-    out.push_back(is_pinned ? pin->slot : w.slots[w.ranks.rank(token)]);
+    out.push_back(is_pinned ? pin->slot : w.slots[w.ranks ? w.ranks->rank(token) : next++]);
   }
   return out;
 }

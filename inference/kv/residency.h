@@ -25,12 +25,6 @@ struct SlotCopy {
   bool operator==(const SlotCopy&) const = default;
 };
 
-/// The attention mass of a block in a step.
-struct BlockMass {
-  std::int32_t block = 0;
-  double mass = 0;
-};
-
 /// Calls task(i) for i in [0, count), in any order and possibly on several threads; returns when
 /// all calls have ended.
 using ForEach =
@@ -62,12 +56,10 @@ class Residency {
     kLru,
     kLfu,
     /// Blocks that all KV sets of the layer share.  Before a step's attention, all blocks with
-    /// selected tokens are loaded.  They replace blocks without selected tokens: kDemandLru the
-    /// least recently selected ones, kDemandMass those with the least mass (see `add_mass`); ties:
-    /// lower block.  As in InfLLM (https://arxiv.org/abs/2402.04617), whose official implementation
-    /// calls these rules lru and lru-s.
+    /// selected tokens are loaded.  They replace the least recently selected blocks without
+    /// selected
+    /// tokens (ties: lower block).  As in InfLLM (https://arxiv.org/abs/2402.04617).
     kDemandLru,
-    kDemandMass,
     /// Exactly the blocks that the previous step selected, per KV set or per list.  As in ClusterKV
     /// and SpeContext (blocks of one token) and ShadowKV (chunks of 8).
     kPrevious,
@@ -133,10 +125,6 @@ class Residency {
   Step step(std::span<const std::vector<std::int32_t>> lists, std::span<const std::int32_t> tokens,
             const ForEach& for_each = for_each_in_order);
 
-  /// kDemandMass: multiplies all masses by 0.1, then adds the masses of a step.  `step` resets the
-  /// masses of the blocks that it selects to 0.
-  virtual void add_mass(std::span<const BlockMass>) {}
-
   /// Removes the tokens of each set i from host slot tokens[i] on from the device, because the host
   /// no longer has them or has other tokens in these slots.
   void truncate(std::span<const std::int32_t> tokens);
@@ -148,7 +136,7 @@ class Residency {
   /// one list.
   struct Wanted {
     int set = 0;
-    RankedSlots ranks;                 ///< of these tokens
+    std::optional<RankedSlots> ranks;  ///< of these tokens, if several lists read them
     std::vector<std::int32_t> tokens;  ///< ascending host slots
     std::vector<std::int32_t> slots;   ///< their device slots
   };

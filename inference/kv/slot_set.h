@@ -70,7 +70,6 @@ class SlotSet {
 /// An immutable set of slots with the rank of each slot among them.
 class RankedSlots : private SlotSet {
  public:
-  RankedSlots() : SlotSet(0) {}
   explicit RankedSlots(SlotSet slots) : SlotSet(std::move(slots)) {
     before_.reserve(words_.size());
     for (const std::uint64_t word : words_) {

@@ -117,8 +117,7 @@ std::vector<std::int32_t> WorkingSet::begin_step(std::span<const KvHeadCache> ho
     if (most > std::int64_t{needs_.pinned_tokens} + answer) {
       throw runtime_error(
           "found {} pinned tokens of a KV set, expected at most the {} of DeviceNeeds and {} of "
-          "the "
-          "answer",
+          "the answer",
           most, needs_.pinned_tokens, answer);
     }
     Residency::Options roomier = options();
@@ -176,9 +175,7 @@ void WorkingSet::await_fetch() {
 }
 
 std::int64_t WorkingSet::blocks_of(std::span<const KvHeadCache> host) const {
-  std::int64_t tokens = 0;
-  for (const KvHeadCache& set : host)
-    tokens = std::max<std::int64_t>(tokens, set.size() - options().first);
+  const std::int64_t tokens = std::max(0, longest_set(host) - options().first);
   return (tokens + options().block - 1) / options().block;
 }
 
@@ -201,8 +198,7 @@ void WorkingSet::make_room(std::span<const KvHeadCache> host,
   if (most > promised + answer) {
     throw runtime_error(
         "found {} selected tokens of a KV set, expected at most the {} of DeviceNeeds and {} of "
-        "the "
-        "answer",
+        "the answer",
         most, promised, answer);
   }
   if (most <= room) return;

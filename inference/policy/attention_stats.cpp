@@ -5,7 +5,6 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "common/error.h"
@@ -56,10 +55,6 @@ void QueryTail::truncate_to_position(std::int32_t position) {
   while (count_ > 0 && positions()[count_ - 1] >= position) --count_;
 }
 
-void QueryTail::clear() {
-  count_ = 0;
-}
-
 AttentionStats::AttentionStats(Backend& backend, const ModelShape& shape, float scale,
                                int sliding_window, std::span<const KvHeadCache> sets,
                                QueryRows pass, const QueryTail* tail, ColumnMasses* columns,
@@ -88,10 +83,8 @@ void AttentionStats::make_readable() {
   const auto pool = std::make_shared<KvPool>(sets_.front().layout(), backend_.memory());
   std::vector<KvHeadCache> copies;
   std::vector<Copy> rows;
-  for (const KvHeadCache& set : sets_) {
-    KvHeadCache& copy = copies.emplace_back(KvHeadCache::working_set(pool, set.size()));
-    copy.place(0, set, 0, set.size(), rows);
-  }
+  for (const KvHeadCache& set : sets_)
+    copies.emplace_back(pool).append_slots(set, all_slots(set.size()), rows);
   backend_.memory()->copy(rows);
   copies_ = std::make_shared<const std::vector<KvHeadCache>>(std::move(copies));
   sets_ = *copies_;
@@ -102,8 +95,7 @@ int AttentionStats::window_rows(int rows) const {
 }
 
 void AttentionStats::for_each_head(const std::function<void(int)>& task) const {
-  backend_.parallel_for(static_cast<std::size_t>(shape_.heads),
-                        [&](std::size_t h) { task(static_cast<int>(h)); });
+  backend_.parallel_for(shape_.heads, [&](std::size_t h) { task(static_cast<int>(h)); });
 }
 
 const HeadScores& AttentionStats::window_mass(int rows) {
@@ -118,9 +110,7 @@ const HeadScores& AttentionStats::window_mass(int rows) {
   HeadScores& scores = found->second;
   if (!is_new) return scores;
   make_readable();
-  int largest = 0;
-  for (const KvHeadCache& set : sets_) largest = std::max(largest, set.size());
-  scores.stride = padded_slots(largest);
+  scores.stride = padded_slots(longest_set(sets_));
   scores.data.assign(shape_.heads * scores.stride, 0);
   const int first = tail_->rows() - count;
   const std::int64_t group = shape_.heads / std::ssize(sets_), head_dim = shape_.head_dim;
@@ -149,7 +139,7 @@ const QueryMoments& AttentionStats::query_moments(int first_position) {
   QueryMoments& out =
       all.moments.try_emplace(first_position, shape_.heads, shape_.head_dim).first->second;
   if (!counted_moments_.insert(first_position).second) return out;
-  const std::span positions(pass_.positions, static_cast<std::size_t>(pass_.rows()));
+  const std::span positions(pass_.positions, pass_.rows());
   const auto first = static_cast<int>(
       std::lower_bound(positions.begin(), positions.end(), first_position) - positions.begin());
   const int rows = pass_.rows() - first;
@@ -169,9 +159,7 @@ MatrixView<const float> AttentionStats::queries_of(int head) const {
 }
 
 std::vector<float> AttentionStats::queries(int head, int first, int rows) const {
-  std::vector<int> all(static_cast<std::size_t>(rows));
-  std::iota(all.begin(), all.end(), first);
-  return backend_.rows_on_host(queries_of(head), all);
+  return backend_.rows_on_host(queries_of(head), slots_between(first, first + rows));
 }
 
 std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
@@ -195,8 +183,8 @@ void AttentionStats::for_each_row(
   const KvHeadCache& set = set_of(head);
   std::vector<float> cells;
   for (int begin = first; begin < first + rows; begin += kRowsPerBlock) {
-    std::vector<int> block(static_cast<std::size_t>(std::min(kRowsPerBlock, first + rows - begin)));
-    std::iota(block.begin(), block.end(), begin);
+    const std::vector<int> block =
+        slots_between(begin, std::min(begin + kRowsPerBlock, first + rows));
     const std::size_t ld = probabilities(head, block, cells);
     for (std::size_t r = 0; r < block.size(); ++r) {
       const std::int32_t position = pass_.positions[block[r]];
@@ -214,8 +202,7 @@ LineMass AttentionStats::line_mass(int head, int rows) const {
 LineMass AttentionStats::line_mass(int head, int first, int rows) const {
   const KvHeadCache& set = set_of(head);
   const std::int32_t end = pass_.positions[first + rows - 1] + 1;
-  LineMass mass{std::vector<float>(static_cast<std::size_t>(set.lower_bound(end))),
-                std::vector<float>(static_cast<std::size_t>(end))};
+  LineMass mass{std::vector<float>(set.lower_bound(end)), std::vector<float>(end)};
   LineMassJob job;
   job.keys = &set;
   job.q = queries_of(head).rows_at(first, rows);

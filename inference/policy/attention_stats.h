@@ -37,7 +37,7 @@ class QueryTail {
   void push(const float* query, std::int32_t position);  ///< query: [width]
   /// Removes the rows at or after `position`.
   void truncate_to_position(std::int32_t position);
-  void clear();
+  void clear() { count_ = 0; }
 
  private:
   int capacity_ = 0, first_ = 0, count_ = 0;

@@ -31,8 +31,7 @@ void AttentionStats::add_column_masses(const ColumnRule& rule, HeadScores& score
                              scores);
   const int causal = std::min(rule.causal_rows, pass_.rows()), others = pass_.rows() - causal;
   // Rows see the keys at or before their position, so rows that see all keys get the last position.
-  const std::vector<std::int32_t> end(static_cast<std::size_t>(others),
-                                      pass_.positions[pass_.rows() - 1]);
+  const std::vector<std::int32_t> end(others, pass_.positions[pass_.rows() - 1]);
   if (others > 0)
     add_column_masses(rule, {.first = 0, .count = others, .positions = end.data()}, scores);
   add_column_masses(rule, {.first = others, .count = causal, .positions = pass_.positions + others},
@@ -102,9 +101,7 @@ const ColumnMass& AttentionStats::column_mass(const ColumnRule& rule) {
   }
   const auto start = Clock::now();
   make_readable();
-  int largest = 0;
-  for (const KvHeadCache& set : sets_) largest = std::max(largest, set.size());
-  grow(mass.scores, shape_.heads, largest);
+  grow(mass.scores, shape_.heads, longest_set(sets_));
   add_column_masses(rule, mass.scores);
   mass.rows += pass_.rows();
   for (int h = 0; h < shape_.heads; ++h) {

@@ -105,8 +105,6 @@ struct PromptSize {
 };
 PromptSize prompt_size(const LayerView& view);
 
-/// The number of tokens in the layer's largest set.
-std::int32_t longest_set(const LayerView& view);
 /// The pinned ranges of a set with `tokens` tokens: the first `sinks` tokens, and the slots from
 /// `window_begin` to the last token.
 std::vector<SlotRange> sinks_and_window(int sinks, int window_begin, int tokens);

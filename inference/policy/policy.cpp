@@ -52,7 +52,7 @@ PromptSize prompt_size(const LayerView& view) {
           .dtype = view.sets.front().layout().dtype,
           .layer = view.layer,
           .sets = static_cast<int>(view.sets.size()),
-          .tokens = longest_set(view),
+          .tokens = longest_set(view.sets),
           .prompt_tokens = view.prompt_tokens};
 }
 
@@ -66,10 +66,6 @@ std::vector<SlotRange> SelectionPolicy::pinned(int, int, int tokens) const {
 
 DeviceNeeds reading_everything(std::int32_t tokens) {
   return {.step_tokens = (tokens / kRoom + 2) * kRoom};
-}
-
-std::int32_t longest_set(const LayerView& view) {
-  return longest_set(view.sets);
 }
 
 std::vector<SlotRange> sinks_and_window(int sinks, int window_begin, int tokens) {

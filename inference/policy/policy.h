@@ -6,6 +6,7 @@
 
 #include "inference/kv/device_needs.h"
 #include "inference/policy/cache_codec.h"
+#include "inference/policy/cloned.h"
 #include "inference/policy/eviction_policy.h"
 #include "inference/policy/prefill_policy.h"
 #include "inference/policy/selection_capabilities.h"
@@ -24,9 +25,9 @@ struct Placement {
   Residency::Rule rule = Residency::Rule::kLru;
   /// Tokens of the device cache, per KV set and layer.  With kLru and kLfu, the buffer of a step is
   /// allocated in addition to the cache.  With kPrevious, a cache that is smaller than what a step
-  /// loads is enlarged.  kDemandLru and kDemandMass need at least as many tokens as a step
-  /// loads; with these rules, 0 means exactly this number.  A smaller positive value is raised to
-  /// it if the policy defines blocks (DeviceNeeds::block); otherwise, it is an error.
+  /// loads is enlarged.  With kDemandLru, let n be the number of tokens that a step loads: 0 means
+  /// n; a positive value below n is raised to n if the policy defines blocks (DeviceNeeds::block),
+  /// and is an error otherwise.
   int cache_tokens = 0;
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step

@@ -13,8 +13,7 @@ RowsOnDevice::RowsOnDevice(const LayerView& view, const KvHeadCache& set, int fi
   if (can_read(*view.backend, set)) return;
   if (pool == nullptr) pool = std::make_shared<KvPool>(set.layout(), memory);
   std::vector<Copy> copies;
-  copy_ = KvHeadCache::working_set(pool, set.size() - first);
-  copy_->place(0, set, first, set.size() - first, copies);
+  copy_.emplace(pool).append_slots(set, slots_between(first, set.size()), copies);
   memory->copy(copies);
   origin_ = first;
 }

@@ -18,6 +18,7 @@
 #include "methods/actions/action.h"
 #include "methods/parts/cluster_costs.h"
 #include "methods/parts/kmeans.h"
+#include "methods/parts/scores.h"
 
 namespace turnbench {
 namespace {
@@ -150,40 +151,39 @@ ActionResult fit_costs(ActionContext& context) {
 
 MethodAction fit_pqcache_costs() {
   using Kind = ActionOption::Kind;
-  return {.name = "fit-costs",
-          .summary =
-              "Measure prefill and clustering, and write the file from which pqcache derives its "
-              "iterations",
-          .example = "--model DIR -o costs.json",
-          .notes =
-              "then: turnbench generate --model DIR --method "
-              "pqcache:max_iter=0,costs=costs.json",
-          .options = {{.name = "output",
-                       .letter = 'o',
-                       .required = true,
-                       .description = "file of coefficients to write"},
-                      {.name = "tokens",
-                       .fallback = "512,1024,2048,4096",
-                       .description = "prompt lengths to measure, at least three"},
-                      {.name = "m",
-                       .kind = Kind::kInteger,
-                       .fallback = "2",
-                       .description = "PQ sub-vectors per key",
-                       .min = 1,
-                       .max = 16},
-                      {.name = "b",
-                       .kind = Kind::kInteger,
-                       .fallback = "6",
-                       .description = "bits per code",
-                       .min = 1,
-                       .max = 8},
-                      {.name = "repeats",
-                       .kind = Kind::kInteger,
-                       .fallback = "3",
-                       .description = "measurements per length",
-                       .min = 1,
-                       .max = 100}},
-          .run = fit_costs};
+  return {
+      .name = "fit-costs",
+      .summary =
+          "Measure prefill and clustering, and write the file from which pqcache derives its "
+          "iterations",
+      .example = "--model DIR -o costs.json",
+      .notes = "then: turnbench generate --model DIR --method pqcache:max_iter=0,costs=costs.json",
+      .options = {{.name = "output",
+                   .letter = 'o',
+                   .required = true,
+                   .description = "file of coefficients to write"},
+                  {.name = "tokens",
+                   .fallback = "512,1024,2048,4096",
+                   .description = "prompt lengths to measure, at least three"},
+                  {.name = "m",
+                   .kind = Kind::kInteger,
+                   .fallback = "2",
+                   .description = "PQ sub-vectors per key",
+                   .min = 1,
+                   .max = 16},
+                  {.name = "b",
+                   .kind = Kind::kInteger,
+                   .fallback = "6",
+                   .description = "bits per code",
+                   .min = 1,
+                   .max = 8},
+                  {.name = "repeats",
+                   .kind = Kind::kInteger,
+                   .fallback = "3",
+                   .description = "measurements per length",
+                   .min = 1,
+                   .max = 100}},
+      .run = fit_costs};
 }
 
 }  // namespace turnbench

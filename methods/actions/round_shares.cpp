@@ -12,12 +12,9 @@ namespace turnbench {
 namespace {
 
 /// Passes each layer's attention of one pass to a function; attention stays dense.
-class RoundObserver : public PrefillPolicy {
+class RoundObserver : public Cloned<RoundObserver, PrefillPolicy> {
  public:
   explicit RoundObserver(std::function<void(const LayerView&)> show) : show_(std::move(show)) {}
-  std::unique_ptr<PrefillPolicy> clone() const override {
-    return std::make_unique<RoundObserver>(*this);
-  }
   bool reuses_cached_prompt() const override { return true; }
   std::vector<HeadPattern> plan(const LayerView& view) override {
     show_(view);

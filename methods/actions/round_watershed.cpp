@@ -214,8 +214,7 @@ MethodAction round_watershed() {
                    .description = "name of the model in this file; default: that of its directory"},
                   {.name = "shares",
                    .kind = Kind::kFlag,
-                   .description = "with --json: add the shares of rounds, by dialogue and "
-                                  "layer"}},
+                   .description = "with --json: add the shares of rounds, by dialogue and layer"}},
       .reads_dialogues = true,
       .run = watershed};
 }

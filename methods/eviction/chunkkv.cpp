@@ -19,8 +19,7 @@ MethodInfo chunkkv() {
       .deviations =
           "a chunk's score is the mean of its tokens' scores, as in kvpress; the last chunk is cut "
           "so that the budget is used exactly; the window size is SnapKV's; the paper uses "
-          "SnapKV's scores "
-          "without pooling; other scorers are combinations of this project",
+          "SnapKV's scores without pooling; other scorers are combinations of this project",
       .parameters = and_also(budget_and_window_parameters("1024", "32"),
                              {layers_parameter(),
                               {"chunk", Kind::kInteger, "10", "tokens", "chunk size", 1, 1000000},

@@ -26,8 +26,7 @@ Matrix as_matrix(const RowsOnHost& rows) {
 
 /// The mean of the rotations to `count` positions from `first` on: [head_dim, head_dim].
 Matrix mean_rotation(const LayerView& view, int first, int count) {
-  std::vector<std::int32_t> positions(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) positions[i] = first + i;
+  const std::vector<std::int32_t> positions = slots_between(first, first + count);
   const int half = view.shape.head_dim / 2;
   const RopeAngles& rope = view.shape.rope;
   std::vector<float> cos(positions.size() * half), sin(cos.size());

@@ -7,11 +7,8 @@ namespace {
 
 /// Dense, but each prompt is prefilled in one pass from its first token on, because rows that see
 /// later keys can be summed only once all of these are cached.
-class WholePrompt : public PrefillPolicy {
+class WholePrompt : public Cloned<WholePrompt, PrefillPolicy> {
  public:
-  std::unique_ptr<PrefillPolicy> clone() const override {
-    return std::make_unique<WholePrompt>(*this);
-  }
   std::vector<HeadPattern> plan(const LayerView&) override { return {}; }
 };
 

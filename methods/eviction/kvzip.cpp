@@ -6,12 +6,11 @@
 namespace turnbench {
 namespace {
 
-class KvZip : public EvictionPolicy {
+class KvZip : public Cloned<KvZip, EvictionPolicy> {
  public:
   KvZip(LayerBudget budget, const ReconstructionScores::Settings& settings)
       : budget_(std::move(budget)), settings_(settings) {}
 
-  std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<KvZip>(*this); }
   bool keeps_unequal_sets() const override { return true; }
   std::unique_ptr<ScoringPasses> scoring_passes() const override {
     return std::make_unique<ReconstructionScores>(settings_);
@@ -75,12 +74,11 @@ MethodInfo kvzip() {
           "generated tokens are not counted",
       .deviations =
           "instructions and chunks as in kvpress (KVzipPress); the template's text before the "
-          "first "
-          "message is kept first, as in the official code (kvpress: only the sinks), and counts in "
-          "the budget; the budget is exact (official code: a threshold); by default, the question "
-          "is repeated and scored, too: compress=before_question is the paper's setting; in later "
-          "turns, the whole dialogue is repeated, including evicted tokens; the pairs of the "
-          "additional passes count as computed pairs of the prompt; no combination with a "
+          "first message is kept first, as in the official code (kvpress: only the sinks), and "
+          "counts in the budget; the budget is exact (official code: a threshold); by default, the "
+          "question is repeated and scored, too: compress=before_question is the paper's setting; "
+          "in later turns, the whole dialogue is repeated, including evicted tokens; the pairs of "
+          "the additional passes count as computed pairs of the prompt; no combination with a "
           "selection",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "prompt tokens kept per set, a mean over all layers and sets"},
@@ -89,11 +87,10 @@ MethodInfo kvzip() {
                       "tokens that one additional pass repeats", 16, 1e6}},
       .make =
           [](const Parameters& p) {
-            const LayerBudget budget = layer_budget("kvzip", p);
-            const int sinks = p.integer("sinks");
-            check_room("kvzip", budget.mean, sinks, fmt::format("{} sinks", sinks));
+            const int sinks = checked_sinks("kvzip", p);
             return Policies{.eviction = std::make_unique<KvZip>(
-                                budget, ReconstructionScores::Settings{p.integer("chunk"), sinks})};
+                                layer_budget("kvzip", p),
+                                ReconstructionScores::Settings{p.integer("chunk"), sinks})};
           },
       .compared_as = {{"chunk", ""}}};
 }

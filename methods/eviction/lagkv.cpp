@@ -40,8 +40,7 @@ class LagScorer : public EvictionScorer {
         for (const KvRow row : {KvRow::kKey, KvRow::kValue})
           add_scores(RowsOnHost(view, *cache, row, first, first + 2 * p_.lag), sums);
       }
-      std::vector<int> order(sums.size());  // from the lowest score to the highest
-      for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+      std::vector<int> order = all_slots(p_.lag);  // from the lowest score to the highest
       std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return sums[a] < sums[b]; });
       for (int rank = 0; rank < p_.lag; ++rank) {
         const int slot = first + order[rank];
@@ -115,9 +114,8 @@ MethodInfo lagkv() {
           "evicts once, at the end of a prompt (the paper also while decoding, when a partition is "
           "complete); the budget is one of the whole prompt, as in kvpress, instead of a ratio for "
           "each partition; of partitions with equally many left to keep, the earlier ones keep one "
-          "more; ranks of equal scores go to the later token; a budget with less room "
-          "than the sinks and all last tokens (up to two partitions) keeps sinks and the newest "
-          "ones",
+          "more; ranks of equal scores go to the later token; a budget with less room than the "
+          "sinks and all last tokens (up to two partitions) keeps sinks and the newest ones",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "prompt tokens kept per set"},
                      {"sinks", Kind::kInteger, "16", "tokens", "first tokens, always kept", 0,

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kEpsilon = 1e-8;
 
-class SaBlock : public EvictionPolicy {
+class SaBlock : public Cloned<SaBlock, EvictionPolicy> {
  public:
   enum class Blocks { kAll, kOdd, kFixed };
   enum class Guide { kMultiply, kMix, kPower };
@@ -29,9 +29,6 @@ class SaBlock : public EvictionPolicy {
     std::optional<Cut> cut;  ///< nullopt: the prompt is one segment
   };
   SaBlock(const WindowSettings& window, const Settings& s) : w_(window), s_(s) {}
-  std::unique_ptr<EvictionPolicy> clone() const override {
-    return std::make_unique<SaBlock>(*this);
-  }
   int window() const override { return w_.window; }
 
   KeepSets after_prefill(const LayerView& view) override {

@@ -5,14 +5,11 @@
 namespace turnbench {
 namespace {
 
-class StreamingLlm : public EvictionPolicy {
+class StreamingLlm : public Cloned<StreamingLlm, EvictionPolicy> {
  public:
   StreamingLlm(LayerBudget budget, int sinks, bool shift, bool rolling)
       : budget_(std::move(budget)), sinks_(sinks), shift_(shift), rolling_(rolling) {}
 
-  std::unique_ptr<EvictionPolicy> clone() const override {
-    return std::make_unique<StreamingLlm>(*this);
-  }
   bool shifts_positions() const override { return shift_; }
 
   KeepSets after_prefill(const LayerView& view) override {
@@ -70,13 +67,9 @@ MethodInfo streamingllm() {
                      {"rolling", Kind::kFlag, "true", "", "evict while decoding too"},
                      layers_parameter()},
       .make = [](const Parameters& p) {
-        Policies out;
-        const LayerBudget budget = layer_budget("streamingllm", p);
-        const int sinks = p.integer("sinks");
-        check_room("streamingllm", budget.mean, sinks, fmt::format("{} sinks", sinks));
-        out.eviction = std::make_unique<StreamingLlm>(budget, sinks, p.choice("pos") == "shift",
-                                                      p.flag("rolling"));
-        return out;
+        return Policies{.eviction = std::make_unique<StreamingLlm>(
+                            layer_budget("streamingllm", p), checked_sinks("streamingllm", p),
+                            p.choice("pos") == "shift", p.flag("rolling"))};
       }};
 }
 

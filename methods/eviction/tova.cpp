@@ -14,11 +14,10 @@ std::shared_ptr<const EvictionScorer> tova_scorer(const Parameters& p) {
   return std::make_shared<AttentionScorer>(settings);
 }
 
-class Tova : public EvictionPolicy {
+class Tova : public Cloned<Tova, EvictionPolicy> {
  public:
   Tova(LayerBudget budget, bool protect_last, bool in_answers)
       : budget_(std::move(budget)), protect_last_(protect_last), in_answers_(in_answers) {}
-  std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<Tova>(*this); }
   int window() const override { return scorer_.window(); }
 
   KeepSets after_prefill(const LayerView& view) override {

@@ -5,8 +5,7 @@
 
 namespace turnbench {
 
-BlockPool::BlockPool(int blocks, int head_dim)
-    : head_dim_(head_dim), count_(static_cast<std::size_t>(blocks)) {
+BlockPool::BlockPool(int blocks, int head_dim) : head_dim_(head_dim), count_(blocks) {
   const auto size = static_cast<std::size_t>(blocks * head_dim);
   sum_.assign(size, 0);
   min_.assign(size, std::numeric_limits<float>::infinity());

@@ -26,8 +26,7 @@ class BlockPool {
 
  private:
   std::span<const float> row(const std::vector<float>& table, int block) const {
-    return std::span(table).subspan(static_cast<std::size_t>(block * head_dim_),
-                                    static_cast<std::size_t>(head_dim_));
+    return std::span(table).subspan(block * head_dim_, head_dim_);
   }
 
   int head_dim_;

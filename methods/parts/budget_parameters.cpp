@@ -51,6 +51,12 @@ void check_room(std::string_view method, const Budget& budget, int fixed, std::s
                     budget.value, always);
 }
 
+int checked_sinks(std::string_view method, const Parameters& p) {
+  const int sinks = p.integer("sinks");
+  check_room(method, p.budget("budget"), sinks, fmt::format("{} sinks", sinks));
+  return sinks;
+}
+
 ParameterInfo layers_parameter() {
   return {"layers", ParameterInfo::Kind::kLayers, "equal", "equal|pyramid[/beta]|w0/w1/...",
           "division of the budget among the layers; its mean over the layers is the budget; w: a "

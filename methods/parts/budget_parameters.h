@@ -48,6 +48,9 @@ struct LayerBudget {
 /// always: name of the fixed tokens for messages.
 void check_room(std::string_view method, const Budget& budget, int fixed, std::string_view always);
 
+/// The value of "sinks"; refuses a value of "budget" that the sinks fill.
+int checked_sinks(std::string_view method, const Parameters& parameters);
+
 /// Parameter "layers".
 ParameterInfo layers_parameter();
 /// Parameters "beta" and "pyr_exact" of methods whose layers always share the budget as a pyramid.

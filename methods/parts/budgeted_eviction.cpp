@@ -80,8 +80,7 @@ KeepSets BudgetedEviction::choose(const LayerView& view) const {
       scores.push_back(s_.scorer->scores(view, sets[h], candidates[h]));
       if (std::ssize(scores.back()) == candidates[h]) continue;
       throw runtime_error(
-          "layer {}, set {}: found {} scores of a scorer, expected one for each of {} "
-          "candidates",
+          "layer {}, set {}: found {} scores of a scorer, expected one for each of {} candidates",
           view.layer, h, scores.back().size(), candidates[h]);
     }
     std::vector<int> budgets(sets.size(), base);  // [sets]: tokens that each chooses

@@ -12,7 +12,7 @@ namespace turnbench {
 /// Evicts once, at the end of a prompt.  Keeps the last tokens (the window) and, of the tokens
 /// before it, those with the highest scores, within a budget that the layers and the sets of a
 /// layer share.
-class BudgetedEviction : public EvictionPolicy {
+class BudgetedEviction : public Cloned<BudgetedEviction, EvictionPolicy> {
  public:
   /// How the sets of a layer share its budget by their scores (Ada-KV, Algorithm 1).
   struct AdaptiveSets {
@@ -40,9 +40,6 @@ class BudgetedEviction : public EvictionPolicy {
   };
   explicit BudgetedEviction(Settings settings) : s_(std::move(settings)) {}
 
-  std::unique_ptr<EvictionPolicy> clone() const override {
-    return std::make_unique<BudgetedEviction>(*this);
-  }
   int window() const override { return s_.scorer->window(); }
   std::vector<ColumnRule> columns() const override { return s_.scorer->columns(); }
   std::optional<int> query_moments() const override { return s_.scorer->query_moments(); }

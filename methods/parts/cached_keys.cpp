@@ -23,14 +23,9 @@ void read_keys_of_any_set(Backend& backend, std::span<const ReadRowsJob> jobs) {
       readable.push_back(job);
       continue;
     }
-    std::vector<float> rows(static_cast<std::size_t>(job.out.rows * job.out.columns));
-    const MatrixView<float> host(rows.data(), job.out.rows, job.out.columns);
-    read_host_rows(job, host);
-    std::vector<Copy> copies;
-    for (std::int64_t r = 0; r < job.out.rows; ++r)
-      copies.push_back(
-          copy_of(host.row(r), job.out.row(r), static_cast<std::size_t>(job.out.columns)));
-    backend.memory()->copy(copies);
+    const auto end = job.first + static_cast<int>(job.out.rows);
+    const std::vector<float> rows = keys_on_host(backend, *job.set, job.first, end);
+    backend.memory()->copy(std::array{copy_of(rows.data(), job.out.data, rows.size())});
   }
   if (!readable.empty()) backend.read_rows(readable);
 }

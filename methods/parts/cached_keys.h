@@ -8,8 +8,8 @@
 
 namespace turnbench {
 
-/// Backend::read_rows for any sets: rows of sets in host memory that the backend cannot read are
-/// copied to the backend's memory.
+/// Backend::read_rows of keys for any sets, without gaps between rows: those of sets in host memory
+/// that the backend cannot read are copied to the backend's memory.
 void read_keys_of_any_set(Backend& backend, std::span<const ReadRowsJob> jobs);
 
 /// A copy of the keys of slots [first, end) of a set as float32: [end - first, head_dim], in host

@@ -14,7 +14,7 @@ constexpr double kLeastNorms = 1e-8;  // minimal product of norms, as in torch's
 
 /// Computes the mean of a chunk's rows.  Returns the minimal cosine of a row with it.
 float landmark_of(MatrixView<const float> keys, float* mean) {
-  std::vector<double> sum(static_cast<std::size_t>(keys.columns));
+  std::vector<double> sum(keys.columns);
   for (std::int64_t j = 0; j < keys.rows; ++j) {
     for (std::size_t d = 0; d < sum.size(); ++d) sum[d] += double{keys.row(j)[d]};
   }
@@ -51,8 +51,7 @@ ChunkLandmarks::ChunkLandmarks(const LayerView& view, const Settings& settings)
   std::vector<std::byte> packed(sets * static_cast<std::size_t>(left * row_bytes_));
   view.backend->memory()->synchronize();
   // Set by set, so that the keys of only one set are in memory as floats at a time.
-  std::vector<float> means(static_cast<std::size_t>(chunks * head_dim)),
-      strangeness(static_cast<std::size_t>(chunks));
+  std::vector<float> means(chunks * head_dim), strangeness(chunks);
   for (std::size_t s = 0; s < sets; ++s) {
     const std::vector<float> keys =
         keys_on_host(*view.backend, view.sets[s], settings.first * settings.chunk,
@@ -77,7 +76,7 @@ ChunkLandmarks::ChunkLandmarks(const LayerView& view, const Settings& settings)
       } else {
         chunks_[s].push_back(settings.first + c);
         for (std::int64_t d = 0; d < head_dim; ++d) {
-          store_element(to, dtype, static_cast<std::size_t>(d), means[c * head_dim + d]);
+          store_element(to, dtype, d, means[c * head_dim + d]);
         }
         to += row_bytes_;
       }

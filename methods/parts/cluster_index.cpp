@@ -3,47 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <queue>
 #include <utility>
 
 #include "common/error.h"
 #include "inference/backend/backend.h"
 #include "inference/kv/slot_set.h"
-#include "methods/parts/scores.h"
 
 namespace turnbench {
-namespace {
-
-/// Iterates over the indices of scores from the highest score on; ties go to the lower index.
-class FromTheHighest {
- public:
-  explicit FromTheHighest(std::span<const float> scores) : scores_(scores) {
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      if (std::isnan(scores[i])) throw runtime_error("cluster {}: found the score NaN", i);
-    }
-    heap_ = all_slots(static_cast<int>(scores.size()));
-    std::make_heap(heap_.begin(), heap_.end(), Worse{scores_});
-  }
-
-  std::int32_t take() {
-    std::pop_heap(heap_.begin(), heap_.end(), Worse{scores_});
-    const std::int32_t out = heap_.back();
-    heap_.pop_back();
-    return out;
-  }
-
- private:
-  struct Worse {
-    std::span<const float> scores;
-    bool operator()(std::int32_t a, std::int32_t b) const {
-      const float x = scores[a], y = scores[b];
-      return x != y ? x < y : a > b;
-    }
-  };
-  std::span<const float> scores_;
-  std::vector<std::int32_t> heap_;
-};
-
-}  // namespace
 
 void ClusterIndex::Batch::wait(const std::shared_ptr<Memory>& memory) {
   if (centroids) return;
@@ -109,9 +77,14 @@ void ClusterIndex::append_best(std::size_t set, std::span<const float> scores, s
   auto left = static_cast<std::size_t>(std::min<std::int64_t>(count, tokens));
   slots.reserve(slots.size() + left);
   SlotSet chosen(size);
-  FromTheHighest order(scores);
-  while (left > 0) {
-    const auto all = members(set, order.take());
+  std::vector<std::pair<float, std::int32_t>> clusters;  // score, -number: ties to the lower one
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (std::isnan(scores[i])) throw runtime_error("cluster {}: found the score NaN", i);
+    clusters.emplace_back(scores[i], -static_cast<std::int32_t>(i));
+  }
+  std::priority_queue best(std::less<>(), std::move(clusters));
+  for (; left > 0; best.pop()) {
+    const auto all = members(set, -best.top().second);
     const auto taken = all.first(std::min(left, all.size()));
     chosen.add(taken);
     left -= taken.size();

@@ -41,8 +41,7 @@ class ClusterIndex {
     /// [clusters of the head's set], batch by batch.
     std::span<const float> of(std::size_t head, std::size_t set) const {
       const std::int64_t row = static_cast<std::int64_t>(head) % heads_per_set_;
-      return std::span(all_).subspan(static_cast<std::size_t>(first_[set] + row * clusters_[set]),
-                                     static_cast<std::size_t>(clusters_[set]));
+      return std::span(all_).subspan(first_[set] + row * clusters_[set], clusters_[set]);
     }
 
    private:

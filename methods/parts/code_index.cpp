@@ -7,6 +7,7 @@
 #include "common/random.h"
 #include "methods/parts/cached_keys.h"
 #include "methods/parts/kmeans.h"
+#include "methods/parts/scores.h"
 
 namespace turnbench {
 namespace {

@@ -44,7 +44,6 @@ class CodeIndex {
   /// One part of one set: the input and output of a task.
   struct Problem {
     std::shared_ptr<const std::vector<float>> keys;  ///< [rows, head_dim]; null when done
-    std::vector<float> centroids;                    ///< [2^bits, head_dim / parts]
     std::vector<std::uint8_t> codes;                 ///< [rows]
     int iterations = 0;
   };

@@ -1,7 +1,5 @@
 #include "methods/parts/heavy_hitters.h"
 
-#include <limits>
-
 #include "common/error.h"
 #include "methods/parts/scores.h"
 
@@ -71,8 +69,8 @@ KeepSets HeavyHitters::evict(const LayerView& view, const ColumnMass& attention,
     const int end = n - recent;
     std::vector<float> scores =  // [end]
         this->scores(set, std::span(mass).first(static_cast<std::size_t>(end)), layer.rows);
-    std::fill_n(scores.begin(), sinks, std::numeric_limits<float>::infinity());
-    out.slots.push_back(with_tail(top_k(scores, sinks + hitters), end, n));
+    out.slots.push_back(
+        with_tail(top_k_with_first(std::move(scores), sinks, sinks + hitters), end, n));
     mass = gathered(mass, out.slots.back());  // removes the masses of evicted tokens
   }
   return out;

@@ -11,7 +11,7 @@ namespace turnbench {
 /// Common base of H2O and Keyformer.  The mass F_j of a token is its attention, summed over all
 /// query rows so far.  Each set keeps its sinks, its most recent tokens and, of the tokens between
 /// them, those with the largest mass (the heavy hitters).
-class HeavyHitters : public EvictionPolicy {
+class HeavyHitters : public Cloned<HeavyHitters, EvictionPolicy> {
  public:
   struct Settings {
     LayerBudget budget;  ///< tokens kept per set
@@ -30,9 +30,6 @@ class HeavyHitters : public EvictionPolicy {
   /// Refuses more recent tokens than budget tokens, if both are numbers.
   explicit HeavyHitters(const Settings& s);
 
-  std::unique_ptr<EvictionPolicy> clone() const override {
-    return std::make_unique<HeavyHitters>(*this);
-  }
   std::vector<ColumnRule> columns() const override { return {rule(0, {})}; }
   KeepSets after_prefill(const LayerView& view) override;
   bool evicts_in_answers() const override { return s_.dynamic; }

@@ -5,6 +5,7 @@
 
 #include "methods/parts/cached_keys.h"
 #include "methods/parts/kmeans.h"
+#include "methods/parts/scores.h"
 
 namespace turnbench {
 

@@ -27,8 +27,8 @@ constexpr std::int64_t row_elements(std::int64_t tokens, std::int64_t element) {
 std::shared_ptr<const ColumnBuffer> transposed(const LayerView& view, bool on_host) {
   const std::shared_ptr<Memory>& memory = view.backend->memory();
   const bool moves = on_host && !memory->is_host();
-  auto out =
-      std::make_shared<ColumnBuffer>(view, longest_set(view), on_host ? host_memory() : memory);
+  auto out = std::make_shared<ColumnBuffer>(view, longest_set(view.sets),
+                                            on_host ? host_memory() : memory);
   const auto set_bytes = static_cast<std::size_t>(out->set_bytes());
   float* scratch = moves ? view.scratch->floats(set_bytes / sizeof(float) + 1) : nullptr;
   for (std::size_t s = 0; s < view.sets.size(); ++s) {

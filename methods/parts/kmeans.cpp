@@ -19,8 +19,8 @@ class Lloyd {
   Lloyd(MatrixView<const float> rows, std::span<const std::int32_t> first)
       : rows_(rows),
         clusters_(first.size()),
-        dim_(static_cast<std::size_t>(rows.columns)),
-        labels_(static_cast<std::size_t>(std::max<std::int64_t>(rows.rows, 0))),
+        dim_(rows.columns),
+        labels_(std::max<std::int64_t>(rows.rows, 0)),
         counts_(clusters_) {
     check(first);
     for (const std::int32_t row : first)
@@ -146,9 +146,7 @@ class Lloyd {
   std::span<const double> centroid(std::size_t c) const {
     return std::span(centroids_).subspan(c * dim_, dim_);
   }
-  std::span<const double> own_centroid(std::size_t r) const {
-    return centroid(static_cast<std::size_t>(labels_[r]));
-  }
+  std::span<const double> own_centroid(std::size_t r) const { return centroid(labels_[r]); }
 
   double squared_distance(std::size_t r, std::span<const double> to) const {
     const float* row = row_of(r);
@@ -237,16 +235,6 @@ Clusters cosine_k_means(MatrixView<const float> rows, std::span<const std::int32
   }
   lloyd.label_by_cosine();
   return lloyd.result(lloyd.sum_of_angles(), iterations);
-}
-
-std::vector<std::int32_t> draw_rows(Random& random, std::int64_t rows, std::int64_t count) {
-  if (count > rows) throw input_error("found {} rows to draw, expected at most {}", count, rows);
-  std::vector<std::int32_t> out(static_cast<std::size_t>(rows));
-  std::iota(out.begin(), out.end(), 0);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-    std::swap(out[i], out[i + random.below(out.size() - i)]);
-  out.resize(static_cast<std::size_t>(count));
-  return out;
 }
 
 }  // namespace turnbench

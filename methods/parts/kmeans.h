@@ -51,8 +51,4 @@ Clusters k_means(MatrixView<const float> rows, std::span<const std::int32_t> fir
 Clusters cosine_k_means(MatrixView<const float> rows, std::span<const std::int32_t> first,
                         int iterations);
 
-/// Draws `count` distinct indices below `rows`, in the order of the draws, as initial centroids for
-/// k-means.  @throws Error (input) if `count` exceeds `rows`.
-std::vector<std::int32_t> draw_rows(Random& random, std::int64_t rows, std::int64_t count);
-
 }  // namespace turnbench

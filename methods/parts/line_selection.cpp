@@ -52,9 +52,7 @@ struct ProbabilityMatrix {
   Lines slash, vertical;  // by offset; by index into a.keys
 
   explicit ProbabilityMatrix(const SampledAttention& attention)
-      : a(attention),
-        slash(static_cast<std::size_t>(a.rows.empty() ? 0 : a.rows.back() + 1)),
-        vertical(a.keys.size()) {
+      : a(attention), slash(a.rows.empty() ? 0 : a.rows.back() + 1), vertical(a.keys.size()) {
     for_each_run([&](std::size_t r, std::size_t begin, std::size_t end) {
       const float* cell = a.cells.data() + r * a.ld;
       const auto nearest = static_cast<std::size_t>(a.rows[r] - a.keys[end - 1]);

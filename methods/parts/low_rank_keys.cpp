@@ -118,13 +118,9 @@ void LowRankKeys::start(const LayerView& view, int rank) {
   });
 }
 
-void LowRankKeys::wait() const {
-  job_->wait();
-}
-
 void LowRankKeys::move() const {
   std::call_once(moved_, [&] {
-    wait();
+    job_->wait();
     std::vector<std::byte>& found = work_->coefficients;
     coefficients_ = Buffer(found.size(), memory_);
     memory_->copy(std::array{Copy{coefficients_.data(), found.data(), found.size()}});

@@ -61,7 +61,6 @@ class LowRankKeys {
   };
 
   void start(const LayerView& view, int rank);
-  void wait() const;
   /// Copies the results of the task to the backend's memory, once.
   void move() const;
 

@@ -116,24 +116,6 @@ void label_by_product(MatrixView<const float> rows, const CentroidTable& table,
   label_rows<Nearness::kProduct>(rows, table, labels);
 }
 
-void products_of(const float* vector, const CentroidTable& table, float* products) {
-  const CentroidTag d;
-  const std::int64_t lanes = hn::Lanes(d), step = kTileVecs * lanes;
-  const MatrixView<const float> row(vector, 1, table.dim());
-  for (std::int64_t p = 0; p < table.panels(); ++p) {
-    const std::int64_t begin = p * CentroidTable::kPanel;
-    HWY_ALIGN float panel[CentroidTable::kPanel];
-    for (std::int64_t first = 0; first < CentroidTable::kPanel; first += step) {
-      CentroidVec sums[1][kTileVecs];
-      tile_sums<Nearness::kProduct, 1>(row, table.panel(p) + first, sums);
-#pragma GCC unroll 8
-      for (int v = 0; v < kTileVecs; ++v)
-        hn::StoreU(hn::Neg(sums[0][v]), d, panel + first + v * lanes);
-    }
-    std::copy_n(panel, std::min(CentroidTable::kPanel, table.count() - begin), products + begin);
-  }
-}
-
 }  // namespace turnbench::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -142,7 +124,6 @@ namespace turnbench {
 
 HWY_EXPORT(label_by_distance);
 HWY_EXPORT(label_by_product);
-HWY_EXPORT(products_of);
 
 CentroidTable::CentroidTable(MatrixView<const float> centroids)
     : count_(centroids.rows), dim_(centroids.columns) {
@@ -166,11 +147,6 @@ void nearest_centroids(MatrixView<const float> rows, const CentroidTable& table,
   } else {
     HWY_DYNAMIC_DISPATCH(label_by_product)(rows, table, labels.data());
   }
-}
-
-void centroid_products(const float* vector, const CentroidTable& table, std::span<float> products) {
-  assert(static_cast<std::int64_t>(products.size()) == table.count());
-  HWY_DYNAMIC_DISPATCH(products_of)(vector, table, products.data());
 }
 
 }  // namespace turnbench

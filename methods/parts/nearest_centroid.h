@@ -17,13 +17,11 @@ class CentroidTable {
   /// `centroids` [count, dim], at least one.
   explicit CentroidTable(MatrixView<const float> centroids);
 
-  std::int64_t count() const { return count_; }
   std::int64_t dim() const { return dim_; }
   std::int64_t panels() const { return (count_ + kPanel - 1) / kPanel; }
   /// [1 + dim][32]: the initial values of the sums of a panel's centroids (0, or infinite for
   /// padding), then the values of the centroids.
   const float* panel(std::int64_t p) const { return values_.data() + p * (1 + dim_) * kPanel; }
-  std::int64_t bytes() const { return static_cast<std::int64_t>(values_.size() * sizeof(float)); }
 
  private:
   std::int64_t count_, dim_;
@@ -39,8 +37,5 @@ enum class Nearness { kDistance, kProduct };
 /// less than the rounding errors may be confused.
 void nearest_centroids(MatrixView<const float> rows, const CentroidTable& table, Nearness nearness,
                        std::span<std::int32_t> labels);
-
-/// The inner products of `vector` [dim] with all centroids, summed in the same way.
-void centroid_products(const float* vector, const CentroidTable& table, std::span<float> products);
 
 }  // namespace turnbench

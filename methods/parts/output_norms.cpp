@@ -50,8 +50,6 @@ double sum_of_sizes(std::span<const float> row) {
 std::vector<float> compute_norms(const LayerView& view, const KeptSet& set) {
   const auto projections = projections_of(view, set);
   const auto width = static_cast<std::size_t>(view.attention_out->out());
-  std::vector<int> all_rows(kTokensAtOnce);
-  std::iota(all_rows.begin(), all_rows.end(), 0);
   std::vector<double> sums(static_cast<std::size_t>(set.tokens), 0);
   for (int first = 0; first < set.tokens; first += kTokensAtOnce) {
     const int rows = std::min(kTokensAtOnce, set.tokens - first);
@@ -67,8 +65,7 @@ std::vector<float> compute_norms(const LayerView& view, const KeptSet& set) {
         read = &cache;
       }
       view.backend->linear(values, *projections[h], nullptr, outputs);
-      const std::vector<float> on_host =
-          view.backend->rows_on_host(outputs, std::span(all_rows).first(rows));
+      const std::vector<float> on_host = view.backend->rows_on_host(outputs, all_slots(rows));
       for (int i = 0; i < rows; ++i)
         sums[first + i] += sum_of_sizes(std::span(on_host).subspan(i * width, width));
     }

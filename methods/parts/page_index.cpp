@@ -31,7 +31,7 @@ void PageIndex::build(const LayerView& view) {
   tokens_.end_prompt(view);
   own_ = {};
   prompt_ = view.memo->get<PageBoundsBuffer>(fmt::format("page bounds {}", page_tokens_), [&] {
-    const std::int64_t pages = (longest_set(view) + page_tokens_ - 1) / page_tokens_;
+    const std::int64_t pages = (longest_set(view.sets) + page_tokens_ - 1) / page_tokens_;
     auto out = std::make_shared<PageBoundsBuffer>(view, pages, page_tokens_);
     std::vector<PageBoundsJob> jobs;
     for (std::size_t s = 0; s < view.sets.size(); ++s)

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <span>
 
 #include "inference/backend/backend.h"
@@ -25,8 +24,8 @@ void QuestionAttention::add(const LayerView& view, MatrixView<const float> lse, 
   const std::int32_t count = slots_before(view.sets.front(), end);
   std::vector<float> of_slots(static_cast<std::size_t>(view.shape.heads * count));
   const MatrixView<float> sums(of_slots.data(), view.shape.heads, count);
-  std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
-  std::iota(positions.begin(), positions.end(), view.first_position + first);
+  const std::int32_t begin = view.first_position + first;
+  const std::vector<std::int32_t> positions = slots_between(begin, begin + rows);
   std::vector<KvHeadCache> earlier;
   std::vector<ColumnJob> jobs;
   earlier.reserve(view.sets.size());  // jobs refer to its elements

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "methods/parts/scores.h"
+
 namespace turnbench {
 namespace {
 
@@ -67,9 +69,8 @@ void ReconstructionScores::score(const LayerView& view, std::size_t pass) {
         own[slot] = static_cast<float>(2 + fixed_ - set.position(slot));
     }
     sinks.push_back(set.lower_bound(std::min(s_.sinks, begin)));
-    std::vector<std::int32_t> slots = all_slots(sinks.back());
-    for (int slot = first; slot < last; ++slot) slots.push_back(slot);
-    for (int slot = prompt; slot < set.size(); ++slot) slots.push_back(slot);
+    const auto slots =
+        with_tail(with_tail(all_slots(sinks.back()), first, last), prompt, set.size());
     read.push_back(set.gathered(slots, pool));
   }
   const AttentionStats stats = view.stats.for_sets(read);

@@ -12,6 +12,7 @@
 #include "common/random.h"
 #include "inference/backend/pass_size.h"
 #include "inference/model/rope.h"
+#include "inference/policy/cloned.h"
 
 namespace turnbench {
 namespace {
@@ -25,7 +26,7 @@ std::unique_ptr<WeightMatrix> matrix(const RetrieverPass& pass, const DraftCheck
   std::unique_ptr<WeightMatrix> m =
       pass.backend.make_matrix(out, in, pass.weight_dtype, Math::kF32);
   if (checkpoint == nullptr) {  // variance 1 / in keeps results at one scale
-    std::vector<float> row(static_cast<std::size_t>(in));
+    std::vector<float> row(in);
     Random random = Random::from({kRandomSeed, seed_of(name), static_cast<std::uint64_t>(first)});
     const double scale = std::sqrt(12.0 / static_cast<double>(in));
     for (std::int64_t r = 0; r < out; ++r) {
@@ -49,7 +50,7 @@ std::unique_ptr<WeightMatrix> matrix(const RetrieverPass& pass, const DraftCheck
 /// A vector of a checkpoint; all ones for random weights, empty if it is optional and absent.
 WeightVector vector(const RetrieverPass& pass, const DraftCheckpoint* checkpoint,
                     const std::string& name, int size, bool may_be_absent = false) {
-  std::vector<float> values(static_cast<std::size_t>(size), 1.0f);
+  std::vector<float> values(size, 1.0f);
   const TensorView* tensor = checkpoint != nullptr ? checkpoint->find(name) : nullptr;
   if (tensor == nullptr && may_be_absent) return {};
   for (std::size_t i = 0; tensor != nullptr && i < values.size(); ++i) {
@@ -118,14 +119,11 @@ HeadWeights::HeadWeights(const RetrievalHeadSettings& settings, const RetrieverP
   rope_factor = 0.1 * std::log(rope.factor) + 1;
 }
 
-class RetrievalHead : public Retriever {
+class RetrievalHead : public Cloned<RetrievalHead, Retriever> {
  public:
   explicit RetrievalHead(const RetrievalHeadSettings& settings)
       : settings_(settings), key_(settings.key()) {}
 
-  std::unique_ptr<Retriever> clone() const override {
-    return std::make_unique<RetrievalHead>(*this);
-  }
   const std::string& key() const override { return key_; }
 
   bool reads_layer(const ModelConfig&, int layer) const override {
@@ -138,8 +136,7 @@ class RetrievalHead : public Retriever {
     if (weights_ == nullptr) {
       weights_ = pass.resources.get<HeadWeights>(
           key_, [&] { return std::make_shared<HeadWeights>(settings_, pass); });
-      keys_.assign(static_cast<std::size_t>(weights_->shape.kv_heads),
-                   KvHeadCache(pass.key_pool(weights_->shape.head_dim)));
+      keys_.assign(weights_->shape.kv_heads, KvHeadCache(pass.key_pool(weights_->shape.head_dim)));
     }
     const int n = static_cast<int>(pass.tokens.size());
     if (!weights_->reads_features()) {
@@ -182,8 +179,8 @@ class RetrievalHead : public Retriever {
     append(pass, n - 1, features);
     auto last = std::make_shared<Buffer>(static_cast<std::size_t>(width) * sizeof(float),
                                          pass.backend.memory());
-    pass.backend.memory()->copy(std::array{copy_of(
-        features + (pass.rows - 1) * width, last->as<float>(), static_cast<std::size_t>(width))});
+    pass.backend.memory()->copy(
+        std::array{copy_of(features + (pass.rows - 1) * width, last->as<float>(), width)});
     feature_ = std::move(last);
     features_.reset();
     seen_ = n;
@@ -250,9 +247,7 @@ class RetrievalHead : public Retriever {
     const MatrixView<float> in(memory, count, w.input());
     const MatrixView<float> embedded(memory + count * w.input() + more, count, hidden);
     pass.backend.embed(w.embedding != nullptr ? *w.embedding : pass.embedding,
-                       pass.tokens.subspan(static_cast<std::size_t>(token_of(first)),
-                                           static_cast<std::size_t>(count)),
-                       embedded.data);
+                       pass.tokens.subspan(token_of(first), count), embedded.data);
     pass.backend.rms_norm(embedded, w.embedding_norm.data(), w.shape.norm_eps,
                           in.columns_at(0, hidden));
     if (features != nullptr) {
@@ -274,10 +269,8 @@ class RetrievalHead : public Retriever {
       pass.backend.rms_norm_heads(x, w.shape.head_dim, static_cast<int>(x.columns / dim),
                                   norm.data(), norm.data(), w.shape.norm_eps);
     }
-    std::vector<std::int32_t> positions;
-    for (std::int64_t r = 0; r < in.rows; ++r)
-      positions.push_back(first + static_cast<std::int32_t>(r));
-    std::vector<float> host(static_cast<std::size_t>(2 * angles));
+    const auto positions = slots_between(first, first + static_cast<std::int32_t>(in.rows));
+    std::vector<float> host(2 * angles);
     rope_tables(w.frequencies, w.rope_factor, positions, host.data(), host.data() + angles);
     pass.backend.memory()->copy(std::array{copy_of(host.data(), tables, host.size())});
     pass.backend.apply_rope(x, MatrixView<const float>(tables, in.rows, half),
@@ -295,8 +288,7 @@ class RetrievalHead : public Retriever {
           inputs(pass, first, count, features, count * (w.k_width() + dim));
       const MatrixView<float> keys(in.data + count * w.input(), count, w.k_width());
       project(pass, in, *w.k, w.k_bias, w.k_norm, first, keys.data + count * w.k_width(), keys);
-      std::vector<std::int32_t> positions;
-      for (int r = first; r < first + count; ++r) positions.push_back(r);
+      const auto positions = slots_between(first, first + static_cast<std::int32_t>(count));
       std::vector<AppendJob> jobs;
       for (std::size_t h = 0; h < keys_.size(); ++h) {
         keys_[h].extend(positions);
@@ -362,8 +354,7 @@ DraftShape head_shape(const RetrievalHeadSettings& settings, const ModelConfig& 
       if (config.layers <= 6) {
         throw input_error(
             "{}: found no eagle_aux_hidden_state_layer_ids, expected them for a model of {} "
-            "layers: "
-            "the usual ones (2, the middle, the last but two) need seven",
+            "layers: the usual ones (2, the middle, the last but two) need seven",
             place, config.layers);
       }
       s.feature_layers = {2, config.layers / 2, config.layers - 3};

@@ -53,7 +53,8 @@ bool RoundTurn::follow(const DialogueView& dialogue, std::int32_t first, int row
   std::vector<SlotRange> left = {{0, turn_.preamble}};
   for (std::size_t m = 0; m < before.size(); ++m) {
     const SlotRange cached{before[m].begin, std::min(before[m].end, turn_.begin)};
-    if (cached.begin >= cached.end || is_dropped(m)) continue;
+    const bool is_dropped = s_.drop_after > 0 && unread_[m] >= s_.drop_after;
+    if (cached.begin >= cached.end || is_dropped) continue;
     turn_.rounds.push_back(cached);
     turn_.numbers.push_back(m);
     join(cached, left);
@@ -61,10 +62,6 @@ bool RoundTurn::follow(const DialogueView& dialogue, std::int32_t first, int row
   if (tokens_of(left) < turn_.begin) turn_.left = left;
   hold_lower(std::move(left));
   return true;
-}
-
-bool RoundTurn::is_dropped(std::size_t round) const {
-  return s_.drop_after > 0 && unread_[round] >= s_.drop_after;
 }
 
 /// Sets the tokens of the lower layers on the device.  They stay from turn to turn unless the lower

@@ -64,7 +64,6 @@ class RoundTurn {
     std::vector<SlotRange> earlier;
     std::int32_t begin = 0;
   };
-  bool is_dropped(std::size_t round) const;
   void hold_lower(std::vector<SlotRange> left);
 
   Settings s_;

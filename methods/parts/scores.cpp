@@ -135,4 +135,14 @@ const KvHeadCache& cache_of_head(const LayerView& view, int head) {
   return view.sets[head / view.heads_per_set()];
 }
 
+std::vector<std::int32_t> draw_rows(Random& random, std::int64_t rows, std::int64_t count) {
+  if (count > rows) throw input_error("found {} rows to draw, expected at most {}", count, rows);
+  std::vector<std::int32_t> out(rows);
+  std::iota(out.begin(), out.end(), 0);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+    std::swap(out[i], out[i + random.below(out.size() - i)]);
+  out.resize(count);
+  return out;
+}
+
 }  // namespace turnbench

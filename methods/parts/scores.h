@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "common/random.h"
 #include "inference/policy/policy.h"
 
 namespace turnbench {
@@ -52,5 +53,9 @@ KeepSets in_every_set(const LayerView& view, const std::vector<std::int32_t>& sl
 
 /// The cached keys and values that a query head reads.
 const KvHeadCache& cache_of_head(const LayerView& view, int head);
+
+/// Draws `count` distinct indices below `rows`, in the order of the draws.
+/// @throws Error (input) if `count` exceeds `rows`.
+std::vector<std::int32_t> draw_rows(Random& random, std::int64_t rows, std::int64_t count);
 
 }  // namespace turnbench

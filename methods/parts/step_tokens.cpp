@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "common/error.h"
-#include "methods/parts/budget_parameters.h"
 #include "methods/parts/scores.h"
 
 namespace turnbench {
@@ -35,9 +32,7 @@ std::vector<std::vector<std::int32_t>> best_tokens(Backend& backend,
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto current = static_cast<std::int32_t>(rows[i].size()) - 1,
                first = std::min(sinks, current);
-    choosing.push_back({rows[i].subspan(static_cast<std::size_t>(first),
-                                        static_cast<std::size_t>(current - first)),
-                        budget - first - 1, &best[i]});
+    choosing.push_back({rows[i].subspan(first, current - first), budget - first - 1, &best[i]});
   }
   backend.top_k(choosing);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -51,7 +46,7 @@ std::vector<std::vector<std::int32_t>> best_tokens(Backend& backend,
 }
 
 Selection read_in_layer(const LayerView& view, const StepTokens& tokens, int budget) {
-  if (longest_set(view) <= budget) return {};
+  if (longest_set(view.sets) <= budget) return {};
   if (tokens.current != view.first_position) {
     throw runtime_error("layer {}: found tokens chosen for position {}, expected {}", view.layer,
                         tokens.current, view.first_position);
@@ -80,12 +75,6 @@ int step_budget(int tokens, int sinks) {
 ParameterInfo sinks_parameter() {
   return {"sinks", ParameterInfo::Kind::kInteger, "0", "tokens",
           "first tokens, always read; counted in the budget"};
-}
-
-int sinks_of_steps(std::string_view method, const Parameters& parameters) {
-  const int sinks = parameters.integer("sinks");
-  check_room(method, parameters.budget("budget"), sinks, fmt::format("{} sinks", sinks));
-  return sinks;
 }
 
 }  // namespace turnbench

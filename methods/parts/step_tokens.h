@@ -7,7 +7,7 @@
 
 #include "inference/backend/backend.h"
 #include "inference/policy/policy.h"
-#include "methods/method.h"
+#include "methods/parts/budget_parameters.h"
 
 namespace turnbench {
 
@@ -40,8 +40,7 @@ DeviceNeeds needs_of_steps(const PromptSize& prompt, int budget, int lists_per_s
 /// read.
 int step_budget(int tokens, int sinks);
 
-/// Parameter "sinks", and its value; refuses a budget that the sinks fill.
+/// Parameter "sinks".
 ParameterInfo sinks_parameter();
-int sinks_of_steps(std::string_view method, const Parameters& parameters);
 
 }  // namespace turnbench

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include "methods/parts/cached_keys.h"
+#include "methods/parts/scores.h"
 #include "methods/parts/top_k_selection.h"
 
 namespace turnbench {
@@ -14,19 +14,6 @@ namespace {
 constexpr int kRememberedRows = 128;       // rows of an answer whose masses are added together
 constexpr std::int64_t kLeastBlocks = 16;  // minimal capacity of the buffer of representatives
 constexpr std::int64_t kMadeAtOnce = 16;   // blocks whose keys are read together
-
-/// The indices of the `count` highest masses, ascending.  Ties go to the lower index.
-std::vector<std::int32_t> heaviest(std::span<const float> masses, int count) {
-  std::vector<std::int32_t> order = all_slots(static_cast<int>(masses.size()));
-  const auto mass = [&](std::int32_t i) { return masses[i]; };
-  std::partial_sort(order.begin(), order.begin() + count, order.end(),
-                    [&](std::int32_t i, std::int32_t j) {
-                      return mass(i) != mass(j) ? mass(i) > mass(j) : i < j;
-                    });
-  order.resize(static_cast<std::size_t>(count));
-  std::sort(order.begin(), order.end());
-  return order;
-}
 
 /// The mean of the rows' clamped queries, in the backend's memory: [query heads * head_dim].
 const float* mean_query(const LayerView& view) {
@@ -53,9 +40,7 @@ float* SharedFloats::own(std::int64_t size, std::int64_t kept,
   if (floats_ == nullptr || floats_.use_count() > 1 || this->size() < size) {
     const auto larger = std::make_shared<Buffer>(
         static_cast<std::size_t>(std::max(size, this->size())) * sizeof(float), memory);
-    if (kept > 0)
-      memory->copy(
-          std::array{copy_of(data(), larger->as<float>(), static_cast<std::size_t>(kept))});
+    if (kept > 0) memory->copy(std::array{copy_of(data(), larger->as<float>(), kept)});
     floats_ = larger;
   }
   return data();
@@ -64,8 +49,7 @@ float* SharedFloats::own(std::int64_t size, std::int64_t kept,
 std::vector<std::vector<std::int32_t>> WindowBlocks::best(const LayerView& view, int count,
                                                           bool per_query_head) const {
   const std::int64_t heads = view.shape.heads, dim = view.shape.head_dim;
-  std::vector<std::vector<std::int32_t>> out(static_cast<std::size_t>(per_query_head ? heads : 1),
-                                             all_slots(blocks_));
+  std::vector<std::vector<std::int32_t>> out(per_query_head ? heads : 1, all_slots(blocks_));
   if (blocks_ <= count) return out;
   const MatrixView<const float> queries(mean_query(view), heads, dim),
       vectors(representatives_.data(), blocks_, heads * dim);
@@ -92,7 +76,7 @@ void WindowBlocks::grow(std::int32_t tokens, int heads) {
   const std::int64_t more = tokens - tokens_;
   if (mass_tokens_ + more > mass_room_) {
     const std::int64_t room = 2 * (mass_tokens_ + more);
-    std::vector<float> larger(static_cast<std::size_t>(room * heads));
+    std::vector<float> larger(room * heads);
     for (int h = 0; h < heads; ++h)
       std::copy_n(masses_.begin() + h * mass_room_, mass_tokens_, larger.begin() + h * room);
     masses_ = std::move(larger);
@@ -120,9 +104,8 @@ void WindowBlocks::remember_row(const LayerView& view, MatrixView<const float> l
   const std::shared_ptr<Memory>& memory = view.backend->memory();
   float* queries = queries_.own(kRememberedRows * width, row * width, memory);
   float* of_heads = lse_.own(kRememberedRows * heads, row * heads, memory);
-  memory->copy(
-      std::array{copy_of(view.queries.data, queries + row * width, static_cast<std::size_t>(width)),
-                 copy_of(lse.data, of_heads + row * heads, static_cast<std::size_t>(heads))});
+  memory->copy(std::array{copy_of(view.queries.data, queries + row * width, width),
+                          copy_of(lse.data, of_heads + row * heads, heads)});
   ++remembered_;
 }
 
@@ -144,11 +127,10 @@ void WindowBlocks::add_masses(const LayerView& view, MatrixView<const float> q,
                               int window) {
   const std::int32_t loose = first_loose(), begin = std::max(loose, first - window + 1),
                      end = first + static_cast<std::int32_t>(q.rows);
-  std::vector<std::int32_t> slots(static_cast<std::size_t>(end - begin)), positions;
-  std::iota(slots.begin(), slots.end(), begin);
-  for (std::int32_t p = first; p < end; ++p) positions.push_back(p);
-  const MatrixView<float> masses =
-      mass_rows(view.shape.heads, end - loose).columns_at(begin - loose, end - begin);
+  const std::vector<std::int32_t> slots = slots_between(begin, end),
+                                  positions = slots_between(first, end);
+  const MatrixView<float> masses(masses_.data() + begin - loose, view.shape.heads, end - begin,
+                                 mass_room_);
   const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
   if (windows_ == nullptr) {
     windows_ = std::make_shared<KvPool>(
@@ -203,9 +185,8 @@ void WindowBlocks::represent(const LayerView& view, std::int64_t first, std::int
   for (std::int64_t b = first; b < first + count; ++b) {
     for (std::int64_t h = 0; h < heads; ++h) {
       const KvHeadCache& set = view.sets[h / view.heads_per_set()];
-      const std::span<const float> masses(masses_.data() + h * mass_room_ + b * s_.block,
-                                          static_cast<std::size_t>(s_.block));
-      for (const std::int32_t i : heaviest(masses, chosen))
+      const std::span<const float> masses(masses_.data() + h * mass_room_ + b * s_.block, s_.block);
+      for (const std::int32_t i : top_k(masses, chosen))
         rows.push_back({&set, first_loose() + static_cast<std::int32_t>(b) * s_.block + i});
     }
   }

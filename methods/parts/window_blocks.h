@@ -65,9 +65,6 @@ class WindowBlocks {
 
  private:
   std::int32_t loose() const { return tokens_ - first_loose(); }
-  MatrixView<float> mass_rows(int heads, std::int64_t count) {
-    return {masses_.data(), heads, count, mass_room_};
-  }
   /// Removes the masses of the first `count` tokens.
   void drop(std::int64_t count, std::int64_t kept, int heads);
   void add_masses(const LayerView& view, MatrixView<const float> q, MatrixView<const float> lse,

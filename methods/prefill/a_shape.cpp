@@ -7,7 +7,7 @@ using ParameterKind = ParameterInfo::Kind;
 
 /// Row i sees key j <= i if i - j < local or j < sinks; the last `dense_rows` rows of the pass are
 /// dense.
-class BandPrefill : public PrefillPolicy {
+class BandPrefill : public Cloned<BandPrefill, PrefillPolicy> {
  public:
   struct Settings {
     int sinks, local;  ///< tokens
@@ -17,21 +17,17 @@ class BandPrefill : public PrefillPolicy {
   };
   explicit BandPrefill(const Settings& s) : s_(s) {}
 
-  std::unique_ptr<PrefillPolicy> clone() const override {
-    return std::make_unique<BandPrefill>(*this);
-  }
   /// The band depends only on absolute positions, so that rows of earlier turns are reproduced; the
   /// dense rows depend on the pass.
   bool reuses_cached_prompt() const override { return s_.dense_rows == 0 && s_.sparse_followup; }
 
   std::vector<HeadPattern> plan(const LayerView& view) override {
     if (view.layer < s_.first_layer || (view.first_position > 0 && !s_.sparse_followup)) return {};
-    HeadPattern band;
-    band.kind = HeadPattern::Kind::kBand;
-    band.sinks = s_.sinks;
-    band.local = s_.local;
-    band.dense_rows = std::min(s_.dense_rows, view.rows - 1);
-    return std::vector<HeadPattern>(static_cast<std::size_t>(view.shape.heads), band);
+    return std::vector<HeadPattern>(view.shape.heads,
+                                    {.kind = HeadPattern::Kind::kBand,
+                                     .sinks = s_.sinks,
+                                     .local = s_.local,
+                                     .dense_rows = std::min(s_.dense_rows, view.rows - 1)});
   }
 
  private:

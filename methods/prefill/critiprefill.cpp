@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kPreviousLayerShare = 0.25f;  // of a fused score
 
-class CritiPrefill : public PrefillPolicy {
+class CritiPrefill : public Cloned<CritiPrefill, PrefillPolicy> {
  public:
   struct Settings {
     Budget budget;       ///< keys before a segment
@@ -23,10 +23,6 @@ class CritiPrefill : public PrefillPolicy {
     bool fusion, sparse_followup;
   };
   explicit CritiPrefill(const Settings& s) : s_(s) {}
-
-  std::unique_ptr<PrefillPolicy> clone() const override {
-    return std::make_unique<CritiPrefill>(*this);
-  }
 
   std::vector<HeadPattern> plan(const LayerView& view) override {
     if (view.layer < s_.skipped_layers || (view.first_position > 0 && !s_.sparse_followup))
@@ -63,10 +59,8 @@ class CritiPrefill : public PrefillPolicy {
     const int segments = queries[0].blocks(), first = grid.block_of(view.first_position);
     const int segment_blocks = s_.segment / s_.block;  // key blocks on a segment's diagonal
     const int k = s_.budget.tokens(view.first_position + view.rows) / s_.block;
-    HeadPattern p;
-    p.kind = HeadPattern::Kind::kBlocks;
-    p.block_size = s_.block;
-    p.block_rows = s_.segment;
+    HeadPattern p{
+        .kind = HeadPattern::Kind::kBlocks, .block_size = s_.block, .block_rows = s_.segment};
     previous.resize(static_cast<std::size_t>(segments));
     for (int i = 0; i < segments; ++i) {
       const int before = first + i * segment_blocks;  // key blocks before the segment

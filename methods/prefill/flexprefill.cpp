@@ -32,7 +32,7 @@ double js_distance(const std::vector<double>& p, const std::vector<float>& q) {
   return std::sqrt(std::max(0.0, sum));
 }
 
-class FlexPrefill : public PrefillPolicy {
+class FlexPrefill : public Cloned<FlexPrefill, PrefillPolicy> {
  public:
   struct Settings {
     double gamma, tau;
@@ -41,10 +41,6 @@ class FlexPrefill : public PrefillPolicy {
     bool sparse_followup;
   };
   explicit FlexPrefill(const Settings& s) : s_(s) {}
-
-  std::unique_ptr<PrefillPolicy> clone() const override {
-    return std::make_unique<FlexPrefill>(*this);
-  }
 
   std::vector<HeadPattern> plan(const LayerView& view) override {
     const int n = view.first_position + view.rows;
@@ -88,11 +84,10 @@ class FlexPrefill : public PrefillPolicy {
     for (int o : top_k_with_first(std::move(slash), 1, diagonals)) chosen.add_diagonal(o);
     if (query_aware) add_heaviest_blocks(view, head, keys, first, chosen);
 
-    HeadPattern p;
-    p.kind = HeadPattern::Kind::kBlocks;
-    p.block_size = p.block_rows = s_.block;
-    p.blocks = chosen.lists();
-    return p;
+    return {.kind = HeadPattern::Kind::kBlocks,
+            .block_size = s_.block,
+            .block_rows = s_.block,
+            .blocks = chosen.lists()};
   }
 
   static LineMass mean_over_rows(LineMass mass, int rows) {

@@ -1,7 +1,6 @@
 #include "methods/prefill/loopserve_prefill.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "common/random.h"
 #include "methods/parts/line_selection.h"
@@ -10,7 +9,7 @@
 namespace turnbench {
 namespace {
 
-class LoopServePrefill : public PrefillPolicy {
+class LoopServePrefill : public Cloned<LoopServePrefill, PrefillPolicy> {
  public:
   struct Settings {
     double alpha;  ///< share of attention mass to recover
@@ -19,10 +18,6 @@ class LoopServePrefill : public PrefillPolicy {
     HeadPattern::Granularity granularity;
   };
   explicit LoopServePrefill(const Settings& s) : s_(s) {}
-
-  std::unique_ptr<PrefillPolicy> clone() const override {
-    return std::make_unique<LoopServePrefill>(*this);
-  }
 
   /// Rows of earlier turns keep the lines that were chosen in their turn; recomputing them with
   /// these lines would give the cached values.
@@ -45,12 +40,11 @@ class LoopServePrefill : public PrefillPolicy {
       const SampledAttention sampled{row_positions, keys, cells, ld};
       const LineSelection lines = s_.overlap_by_bound ? select_lines_by_bound(sampled, s_.alpha)
                                                       : select_lines(sampled, s_.alpha);
-      HeadPattern pattern;
-      pattern.kind = HeadPattern::Kind::kVerticalSlash;
-      pattern.granularity = s_.granularity;
-      pattern.columns = lines.columns;
-      pattern.offsets = lines.offsets;
-      std::fill_n(out.begin() + head, heads, pattern);
+      std::fill_n(out.begin() + head, heads,
+                  HeadPattern{.kind = HeadPattern::Kind::kVerticalSlash,
+                              .columns = lines.columns,
+                              .offsets = lines.offsets,
+                              .granularity = s_.granularity});
     });
     return out;
   }
@@ -78,17 +72,10 @@ class LoopServePrefill : public PrefillPolicy {
   /// Rows of this pass, drawn uniformly without replacement, ascending.  The same rows are used for
   /// every layer and head of a turn.
   std::vector<int> sampled_rows(const LayerView& view) const {
-    std::vector<int> rows(static_cast<std::size_t>(view.rows));
-    std::iota(rows.begin(), rows.end(), 0);
-    if (view.rows <= s_.samples) return rows;
+    if (view.rows <= s_.samples) return all_slots(view.rows);
     Random random = Random::from(
         {view.dialogue.seed, static_cast<std::uint64_t>(view.dialogue.turn), seed_of("loopserve")});
-    for (int i = 0; i < s_.samples; ++i) {
-      const auto j =
-          static_cast<std::size_t>(i) + random.below(static_cast<std::uint64_t>(view.rows - i));
-      std::swap(rows[i], rows[j]);
-    }
-    rows.resize(static_cast<std::size_t>(s_.samples));
+    std::vector<std::int32_t> rows = draw_rows(random, view.rows, s_.samples);
     std::sort(rows.begin(), rows.end());
     return rows;
   }

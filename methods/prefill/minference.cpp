@@ -15,7 +15,7 @@ constexpr int kForcedColumns = 30, kForcedOffsets = 100;  // the first ones, alw
 constexpr int kSparseBlock = 64;                          // rows and keys of a block
 constexpr int kSparseBlocksKept = 100;                    // key blocks per row block
 
-class MInference : public PrefillPolicy {
+class MInference : public Cloned<MInference, PrefillPolicy> {
  public:
   struct Settings {
     MInferenceConfig config;
@@ -24,10 +24,6 @@ class MInference : public PrefillPolicy {
     HeadPattern::Granularity granularity;
   };
   explicit MInference(Settings s) : s_(std::move(s)) {}
-
-  std::unique_ptr<PrefillPolicy> clone() const override {
-    return std::make_unique<MInference>(*this);
-  }
 
   std::vector<HeadPattern> plan(const LayerView& view) override {
     s_.config.check_shape(view.shape);
@@ -44,19 +40,11 @@ class MInference : public PrefillPolicy {
       case MInferenceConfig::Kind::kVerticalSlash:
         return vertical_slash(view, head, h);
       case MInferenceConfig::Kind::kStream:
-        return stream(h);
+        return {.kind = HeadPattern::Kind::kBand, .sinks = h.vertical, .local = h.slash};
       case MInferenceConfig::Kind::kBlockSparse:
         return block_sparse(view, head);
     }
     return {};
-  }
-
-  static HeadPattern stream(const MInferenceConfig::Head& h) {
-    HeadPattern p;
-    p.kind = HeadPattern::Kind::kBand;
-    p.sinks = h.vertical;
-    p.local = h.slash;
-    return p;
   }
 
   /// Attention of the last 64 rows, summed along columns and along diagonals -> top-k of each
@@ -64,9 +52,7 @@ class MInference : public PrefillPolicy {
   HeadPattern vertical_slash(const LayerView& view, int head,
                              const MInferenceConfig::Head& h) const {
     LineMass attention = view.stats.line_mass(head, kEstimationRows);  // [slots], [offsets]
-    HeadPattern p;
-    p.kind = HeadPattern::Kind::kVerticalSlash;
-    p.granularity = s_.granularity;
+    HeadPattern p{.kind = HeadPattern::Kind::kVerticalSlash, .granularity = s_.granularity};
     p.columns = top_k_with_first(std::move(attention.vertical), kForcedColumns,
                                  std::max(h.vertical, kForcedColumns));
     p.offsets = top_k_with_first(std::move(attention.slash), kForcedOffsets, h.slash);
@@ -84,9 +70,7 @@ class MInference : public PrefillPolicy {
     const BlockPool queries = pool_queries(view, head, kSparseBlock);   // [row blocks]
     const int first =
         grid.block_of(view.first_position);  // the key block on the first row block's diagonal
-    HeadPattern p;
-    p.kind = HeadPattern::Kind::kBlocks;
-    p.block_size = kSparseBlock;
+    HeadPattern p{.kind = HeadPattern::Kind::kBlocks, .block_size = kSparseBlock};
     for (int r = 0; r < queries.blocks(); ++r) {
       std::vector<float> logits;  // [key blocks up to the diagonal]
       for (int c = 0; c <= first + r; ++c)

@@ -34,15 +34,8 @@ int head_index(const std::string& key, const JsonView& layer) {
 }  // namespace
 
 std::string_view name_of(MInferenceConfig::Kind kind) {
-  switch (kind) {
-    case MInferenceConfig::Kind::kVerticalSlash:
-      return "vertical_and_slash";
-    case MInferenceConfig::Kind::kStream:
-      return "stream_llm";
-    case MInferenceConfig::Kind::kBlockSparse:
-      return "block_sparse";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"vertical_and_slash", "stream_llm", "block_sparse"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 MInferenceConfig::MInferenceConfig(int vertical, int slash, double ratio)

@@ -39,7 +39,7 @@ std::vector<MInferenceConfig::Head> pattern_candidates(PatternObjective objectiv
 /// omits the scale of the logits when it estimates lines.  Its search by outputs also uses the
 /// prefill kernels (64-key runs for lines, 100 blocks of 64); here masks are exact and the same for
 /// both objectives.
-class PatternSearch : public PrefillPolicy {
+class PatternSearch : public Cloned<PatternSearch, PrefillPolicy> {
  public:
   struct Settings {
     PatternObjective objective = PatternObjective::kRecall;
@@ -50,9 +50,6 @@ class PatternSearch : public PrefillPolicy {
   PatternSearch(Settings settings, FoundPatterns& found)
       : s_(std::move(settings)), found_(&found) {}
 
-  std::unique_ptr<PrefillPolicy> clone() const override {
-    return std::make_unique<PatternSearch>(*this);
-  }
   /// Plans dense attention.  Refuses a prompt that ends before `first_row`.
   std::vector<HeadPattern> plan(const LayerView& view) override;
 

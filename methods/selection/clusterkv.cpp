@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kAnswerRoom = 1024;  // pinned answer tokens before a new working set is needed
 
-class ClusterKv : public SelectionPolicy {
+class ClusterKv : public Cloned<ClusterKv, SelectionPolicy> {
  public:
   struct Settings {
     Budget budget;
@@ -30,9 +30,6 @@ class ClusterKv : public SelectionPolicy {
   };
   explicit ClusterKv(const Settings& s) : s_(s) {}
 
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<ClusterKv>(*this);
-  }
   SelectionTraits traits() const override { return {.needs_whole_answers = true}; }
 
   /// Clusters the new tokens of the prompt as one batch, in which the last answer is clustered
@@ -78,8 +75,7 @@ class ClusterKv : public SelectionPolicy {
     const std::vector<std::int32_t>& prompt = layers_[layer].prompt;
     std::int32_t begin = *std::min_element(prompt.begin(), prompt.end());
     if (s_.window > 0) begin = std::max(begin, tokens - s_.window);
-    if (begin <= s_.sinks) return {{0, tokens}};
-    return {{0, s_.sinks}, {begin, tokens}};
+    return sinks_and_window(s_.sinks, begin, tokens);
   }
 
   /// Products with centroids -> the best clusters of each query head, the last one truncated.

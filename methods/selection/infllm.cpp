@@ -19,7 +19,7 @@ constexpr std::int32_t kCachedAnswer = 1024;  // answer tokens for which the dev
 constexpr int kUsualCache = 32;               // blocks
 constexpr double kLargeCache = 1ll << 30;     // bytes of additional blocks if a step reads more
 
-class InfLlm : public SelectionPolicy, public PromptSelection {
+class InfLlm : public Cloned<InfLlm, SelectionPolicy>, public PromptSelection {
  public:
   struct Settings {
     Budget budget;
@@ -29,9 +29,6 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
   explicit InfLlm(const Settings& s)
       : s_(s), layers_(WindowBlocks({s.sinks, s.block, s.representatives})) {}
 
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<InfLlm>(*this);
-  }
   SelectionTraits traits() const override {
     return {.pre_rope_keys = true, .needs_every_pass = true, .max_distance = sizes_.local - 1};
   }

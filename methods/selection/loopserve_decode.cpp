@@ -9,7 +9,7 @@
 namespace turnbench {
 namespace {
 
-class LoopServeDecode : public SelectionPolicy {
+class LoopServeDecode : public Cloned<LoopServeDecode, SelectionPolicy> {
  public:
   struct Settings {
     Budget budget;
@@ -19,9 +19,6 @@ class LoopServeDecode : public SelectionPolicy {
   };
   explicit LoopServeDecode(const Settings& s) : s_(s) {}
 
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<LoopServeDecode>(*this);
-  }
   SelectionTraits traits() const override { return {.window = s_.interval}; }
 
   /// Steps that read everything also return lists, as many as those that select.

@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "methods/method.h"
 #include "methods/parts/budget_parameters.h"
 #include "methods/parts/scores.h"
@@ -14,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-class Oracle : public SegmentSelection {
+class Oracle : public Cloned<Oracle, SegmentSelection> {
  public:
   struct Settings {
     Budget budget;
@@ -24,10 +22,6 @@ class Oracle : public SegmentSelection {
     bool per_query_head;
   };
   explicit Oracle(const Settings& s) : s_(s) {}
-
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<Oracle>(*this);
-  }
 
   DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     const TokenSegments parts = segments(size.prompt_tokens);
@@ -111,11 +105,9 @@ MethodInfo oracle() {
                      {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
                       "heads with separate selections"}},
       .make = [](const Parameters& p) {
-        check_room("oracle", p.budget("budget"), p.integer("sinks"),
-                   fmt::format("{} sinks", p.integer("sinks")));
         return Policies{.selection = std::make_unique<Oracle>(
                             Oracle::Settings{.budget = p.budget("budget"),
-                                             .sinks = p.integer("sinks"),
+                                             .sinks = checked_sinks("oracle", p),
                                              .local = p.number("local"),
                                              .over_candidates = p.choice("norm") == "candidates",
                                              .per_query_head = p.choice("gran") == "query_head"})};

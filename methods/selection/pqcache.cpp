@@ -3,8 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "common/error.h"
 #include "inference/model/model_config.h"
 #include "methods/method.h"
@@ -31,7 +29,7 @@ LaterTurns parse_later_turns(const std::string& name) {
                                : LaterTurns::kRebuild;
 }
 
-class PqCache : public SegmentSelection, public IndexTransfer {
+class PqCache : public Cloned<PqCache, SegmentSelection>, public IndexTransfer {
  public:
   struct Settings {
     Budget budget;
@@ -43,9 +41,6 @@ class PqCache : public SegmentSelection, public IndexTransfer {
   };
   explicit PqCache(const Settings& s) : s_(s) {}
 
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<PqCache>(*this);
-  }
   SelectionTraits traits() const override {
     if (s_.later_turns == LaterTurns::kRebuild) return {};
     return {.keeps_cache = s_.later_turns != LaterTurns::kReprefill};
@@ -221,12 +216,10 @@ MethodInfo pqcache() {
                   "and another number without",
                   p.integer("max_iter"), costs ? "with" : "without");
             }
-            check_room("pqcache", p.budget("budget"), p.integer("sinks"),
-                       fmt::format("{} sinks", p.integer("sinks")));
             return Policies{
                 .selection = std::make_unique<PqCache>(PqCache::Settings{
                     .budget = p.budget("budget"),
-                    .sinks = p.integer("sinks"),
+                    .sinks = checked_sinks("pqcache", p),
                     .local = p.number("local"),
                     .codes = {p.integer("m"), p.integer("b"), p.integer("max_iter")},
                     .costs = costs ? std::optional(ClusterCosts::load(*costs)) : std::nullopt,

@@ -9,7 +9,7 @@
 namespace turnbench {
 namespace {
 
-class Quest : public TopKSelection {
+class Quest : public Cloned<Quest, TopKSelection> {
  public:
   explicit Quest(const Parameters& p)
       : budget_(p.budget("budget")),
@@ -18,8 +18,6 @@ class Quest : public TopKSelection {
         last_competes_(p.choice("last") == "compete"),
         reads_generated_(p.flag("retain_generated")),
         indices_(PageIndex(page_, reads_generated_)) {}
-
-  std::unique_ptr<SelectionPolicy> clone() const override { return std::make_unique<Quest>(*this); }
 
   void after_prefill(const LayerView& view) override {
     if (view.layer >= dense_layers_) indices_[view.layer].build(view);

@@ -32,7 +32,7 @@ constexpr Watershed kWatersheds[] = {{24, 14, 2, 11},  // Qwen2.5 0.5B
 /// read all earlier rounds; the question's attention in the last lower layer selects the rounds
 /// that the upper layers read, both for the question and for its answer.  Rounds that have not been
 /// selected for many turns may be dropped: then no layer reads them.
-class RoundAttention : public SelectionPolicy, public PromptSelection {
+class RoundAttention : public Cloned<RoundAttention, SelectionPolicy>, public PromptSelection {
  public:
   struct Settings {
     RoundTurn::Settings turn;
@@ -42,9 +42,6 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
   };
   explicit RoundAttention(const Settings& s) : s_(s), turn_(s.turn) {}
 
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<RoundAttention>(*this);
-  }
   SelectionTraits traits() const override {
     return {.reads_pinned_only = true, .loads_by_layer = s_.overlaps};
   }

@@ -16,7 +16,7 @@ namespace {
 // margin.
 constexpr int kLeastRow = 100, kRowMargin = 50;  // tokens
 
-class SentenceSelection : public SelectionPolicy {
+class SentenceSelection : public Cloned<SentenceSelection, SelectionPolicy> {
  public:
   struct Settings {
     Budget budget;           ///< tokens read
@@ -25,9 +25,6 @@ class SentenceSelection : public SelectionPolicy {
     bool cuts_long;  ///< truncates sentences, as in the official implementation
   };
   explicit SentenceSelection(const Settings& s) : s_(s) {}
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<SentenceSelection>(*this);
-  }
 
   /// Splits the kept tokens of the prompt (the pool) into sentences, each with its mean key.  The
   /// official implementation indexes them in rows of equal length.
@@ -96,9 +93,8 @@ class SentenceSelection : public SelectionPolicy {
     const int out = s_.budget.tokens(prompt_tokens);
     if (out < s_.sinks + s_.recent && out < pool) {
       throw input_error(
-          "sentencekv: found a budget of {} tokens, expected at least sinks + recent "
-          "= {}",
-          out, s_.sinks + s_.recent);
+          "sentencekv: found a budget of {} tokens, expected at least sinks + recent = {}", out,
+          s_.sinks + s_.recent);
     }
     return out;
   }

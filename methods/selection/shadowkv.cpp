@@ -17,7 +17,7 @@ constexpr int kAnswerRoomPinned = 1024;  // answer tokens before a new working s
 // outliers per 1024 tokens read.
 constexpr int kChunksTogether = 8, kOutliersPerPart = 24, kPartTokens = 1024;
 
-class ShadowKv : public TopKSelection, public KeyRebuilder {
+class ShadowKv : public Cloned<ShadowKv, TopKSelection>, public KeyRebuilder {
  public:
   struct Settings {
     Budget budget;
@@ -30,9 +30,6 @@ class ShadowKv : public TopKSelection, public KeyRebuilder {
   };
   explicit ShadowKv(const Settings& s) : s_(s) {}
 
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<ShadowKv>(*this);
-  }
   SelectionTraits traits() const override {
     return {.pre_rope_keys = true, .needs_equal_sets = true, .needs_whole_answers = true};
   }

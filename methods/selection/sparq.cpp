@@ -2,8 +2,6 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "inference/backend/backend.h"
 #include "methods/method.h"
 #include "methods/parts/budget_parameters.h"
@@ -15,7 +13,7 @@
 namespace turnbench {
 namespace {
 
-class SparQ : public SegmentSelection {
+class SparQ : public Cloned<SparQ, SegmentSelection> {
  public:
   enum class MeanValue { kAuto, kOn, kOff };
   struct Settings {
@@ -27,8 +25,6 @@ class SparQ : public SegmentSelection {
     MeanValue mean;
   };
   explicit SparQ(const Settings& s) : s_(s) {}
-
-  std::unique_ptr<SelectionPolicy> clone() const override { return std::make_unique<SparQ>(*this); }
 
   void after_prefill(const LayerView& view) override {
     SegmentSelection::after_prefill(view);
@@ -192,11 +188,9 @@ MethodInfo sparq() {
       .make = [](const Parameters& p) {
         using Mean = SparQ::MeanValue;
         const std::string& mean = p.choice("mean_v");
-        check_room("sparq", p.budget("budget"), p.integer("sinks"),
-                   fmt::format("{} sinks", p.integer("sinks")));
         return Policies{.selection = std::make_unique<SparQ>(
                             SparQ::Settings{.budget = p.budget("budget"),
-                                            .sinks = p.integer("sinks"),
+                                            .sinks = checked_sinks("sparq", p),
                                             .local = p.number("local"),
                                             .dims = p.integer("r"),
                                             .of_softmax = p.choice("agg") == "softmax",

@@ -14,7 +14,7 @@
 namespace turnbench {
 namespace {
 
-class SpeContext : public SelectionPolicy,
+class SpeContext : public Cloned<SpeContext, SelectionPolicy>,
                    public StepRetrieval,
                    public SelectsAhead,
                    public OffloadsDuringDecode {
@@ -31,9 +31,6 @@ class SpeContext : public SelectionPolicy,
   };
   explicit SpeContext(Settings s) : s_(std::move(s)) {}
 
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<SpeContext>(*this);
-  }
   /// With previous features, the head reads hidden states of all tokens.
   SelectionTraits traits() const override {
     return {.needs_every_pass = s_.head.previous_features};
@@ -208,7 +205,7 @@ MethodInfo specontext() {
           [](const Parameters& p) {
             using Formula = PlacementMemory::Formula;
             SpeContext::Settings s{.budget = p.budget("budget"),
-                                   .sinks = sinks_of_steps("specontext", p),
+                                   .sinks = checked_sinks("specontext", p),
                                    .batch = p.choice("level") == "batch",
                                    .head = {},
                                    .memory = 1e9 * p.number("memory"),

@@ -15,7 +15,7 @@
 namespace turnbench {
 namespace {
 
-class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
+class SpeContextSelf : public Cloned<SpeContextSelf, SelectionPolicy>, public SelectsAhead {
  public:
   struct Settings {
     Budget budget;
@@ -25,9 +25,6 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
   };
   explicit SpeContextSelf(const Settings& s) : s_(s) {}
 
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<SpeContextSelf>(*this);
-  }
   std::optional<int> deciding_layer(const ModelShape& shape) const override {
     return chooser(shape);
   }
@@ -186,7 +183,7 @@ MethodInfo specontext_self() {
           [](const Parameters& p) {
             return Policies{.selection = std::make_unique<SpeContextSelf>(SpeContextSelf::Settings{
                                 .budget = p.budget("budget"),
-                                .sinks = sinks_of_steps("specontext-self", p),
+                                .sinks = checked_sinks("specontext-self", p),
                                 .layer = p.integer("d"),
                                 .batch = p.choice("level") == "batch"})};
           },

@@ -7,6 +7,7 @@
 #include "common/thread_pool.h"
 #include "inference/cpu/gemm.h"
 #include "methods/parts/kmeans.h"
+#include "methods/parts/scores.h"
 #include "tests/cpu/attention_problem.h"
 
 namespace turnbench {

@@ -84,7 +84,6 @@ std::vector<Placement> placements() {
     }
   }
   out.push_back({true, Rule::kDemandLru, 200, 8});
-  out.push_back({true, Rule::kDemandMass, 200, 4});
   out.push_back({true, Rule::kPrevious, 0, 1});
   out.push_back({true, Rule::kPrevious, 20, 1});
   return out;

@@ -321,28 +321,6 @@ TEST(Residency, DemandTiesEvictTheLowerBlock) {
   EXPECT_EQ(rows.step({5, 6, 9}).hits, 3);
 }
 
-TEST(Residency, DemandMassEvictsTheLeast) {
-  Rows rows(one_token_blocks(Rule::kDemandMass, 2));
-  rows.step({0, 1});
-  rows.residency->add_mass(std::vector<BlockMass>{{0, 50}, {1, 4}});
-  rows.step({1});  // sets the mass of block 1 to 0
-  rows.residency->add_mass(std::vector<BlockMass>{{1, 1}});
-  // 0.1 * 50 = 5 against 0.1 * 0 + 1 = 1: by recency block 0 would be evicted.
-  rows.step({2});
-  rows.residency->add_mass(std::vector<BlockMass>{{2, 0.4}});
-  EXPECT_EQ(rows.step({0}).hits, 1);
-  rows.residency->add_mass(std::vector<BlockMass>{{0, 0.2}});
-  // 0.2 against 0.1 * 0.4 = 0.04 of block 2.
-  rows.step({3});
-  EXPECT_EQ(rows.step({0}).hits, 1);
-  EXPECT_EQ(test::message_of(
-                [&] {
-                  rows.residency->add_mass(std::vector<BlockMass>{{7, 1}});
-                },
-                ErrorKind::kRuntime),
-            "found the mass of block 7, expected a cached one");
-}
-
 /// Of blocks 0, 1, ..., those on the device after a trace of steps that select one block each.
 std::vector<bool> resident_after(Rule rule, const Ints& trace, int blocks) {
   std::vector<bool> out;
@@ -488,8 +466,7 @@ TEST(Residency, PreviousPerList) {
 
 // Sinks and a local window: always on the device, in separate slots, neither hit nor miss.
 TEST(Residency, PinnedTokensAreNeitherHitNorMiss) {
-  for (const Rule rule :
-       {Rule::kLru, Rule::kLfu, Rule::kDemandLru, Rule::kDemandMass, Rule::kPrevious}) {
+  for (const Rule rule : {Rule::kLru, Rule::kLfu, Rule::kDemandLru, Rule::kPrevious}) {
     for (const bool chunks : {false, true}) {
       Rows rows({.rule = rule,
                  .sets = 2,
@@ -545,8 +522,7 @@ TEST(Residency, TruncatesAndClears) {
 // Every rule with growing sets, a moving window of pins and turns that are truncated: `step` of
 // Rows checks the slots of the tokens, and no copy exceeds the device slots.
 TEST(Residency, EveryTokenIsWhereTheStepReportsIt) {
-  for (const Rule rule :
-       {Rule::kLru, Rule::kLfu, Rule::kDemandLru, Rule::kDemandMass, Rule::kPrevious}) {
+  for (const Rule rule : {Rule::kLru, Rule::kLfu, Rule::kDemandLru, Rule::kPrevious}) {
     for (const int block : {1, 5}) {
       for (const bool per_list : {false, true}) {
         if (per_list && rule != Rule::kPrevious) continue;
@@ -595,8 +571,7 @@ TEST(Residency, EveryTokenIsWhereTheStepReportsIt) {
 }
 
 TEST(Residency, ClonesAreIndependent) {
-  for (const Rule rule :
-       {Rule::kLru, Rule::kLfu, Rule::kDemandLru, Rule::kDemandMass, Rule::kPrevious}) {
+  for (const Rule rule : {Rule::kLru, Rule::kLfu, Rule::kDemandLru, Rule::kPrevious}) {
     Rows rows(one_token_blocks(rule, 3));
     rows.step({1, 2, 3});
     Rows copy = rows;

@@ -290,9 +290,8 @@ TEST(Retriever, BlocksRequestedAheadGrowWithTheAnswer) {
     return out;
   };
   const auto device = run(std::nullopt);
-  for (const Residency::Rule rule :
-       {Residency::Rule::kDemandLru, Residency::Rule::kDemandMass, Residency::Rule::kPrevious,
-        Residency::Rule::kLru, Residency::Rule::kLfu})
+  for (const Residency::Rule rule : {Residency::Rule::kDemandLru, Residency::Rule::kPrevious,
+                                     Residency::Rule::kLru, Residency::Rule::kLfu})
     EXPECT_TRUE(run(rule) == device) << static_cast<int>(rule);
 }
 

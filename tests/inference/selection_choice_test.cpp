@@ -341,14 +341,9 @@ TEST(PreRopeKeys, AreAttendedTo) {
       std::vector<std::int32_t> slots;
       for (int j = 3; j < n; j += j % 5 == 0 ? 7 : 1) slots.push_back(j);
       for (const std::int32_t shift : {0, kShift}) {
-        KvHeadCache raw = KvHeadCache::working_set(pool, static_cast<int>(slots.size()));
+        KvHeadCache raw(pool);
         std::vector<Copy> copies;
-        for (std::size_t i = 0, next = 0; i < slots.size(); i = next) {
-          while (next < slots.size() && slots[next] - slots[i] == static_cast<int>(next - i))
-            ++next;
-          raw.place_pre_rope(static_cast<int>(i), set, slots[i], static_cast<int>(next - i), shift,
-                             copies);
-        }
+        raw.append_slots(set, slots, copies, KeyRows::kPreRopeAsKeys, shift);
         backend->memory()->copy(copies);
         for (const int row : {0, 1}) {
           std::vector<std::int32_t> seen = slots;

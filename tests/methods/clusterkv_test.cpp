@@ -9,6 +9,7 @@
 #include "methods/method.h"
 #include "methods/parts/key_clusters.h"
 #include "methods/parts/kmeans.h"
+#include "methods/parts/scores.h"
 #include "tests/inference/conversation.h"
 #include "tests/inference/set_rows.h"
 #include "tests/methods/layer.h"

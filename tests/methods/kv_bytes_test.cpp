@@ -74,10 +74,9 @@ TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
 
 // Steps that read many tokens of each block need only as many blocks as the prompt has.
 TEST_F(KvBytes, DoNotGrowIfTheDeviceHasAllBlocks) {
-  for (const char* spec :
-       {"full:placement=host,cache_rule=demand-lru", "full:placement=host,cache_rule=demand-mass",
-        "full:placement=host,cache_rule=previous,cache_block=8",
-        "snapkv:budget=40,placement=host,cache_rule=demand-lru"}) {
+  for (const char* spec : {"full:placement=host,cache_rule=demand-lru",
+                           "full:placement=host,cache_rule=previous,cache_block=8",
+                           "snapkv:budget=40,placement=host,cache_rule=demand-lru"}) {
     Conversation c = after_prompt(spec);
     for (const int token : synthetic_tokens(3, 2)) c.answer(token);
     EXPECT_EQ(c.sequence.added_kv_bytes(), 0u) << spec;

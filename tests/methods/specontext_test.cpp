@@ -188,24 +188,22 @@ TEST(SpeContext, LoadsAllTokensWithoutElasticLoading) {
 }
 
 // All KV heads share the blocks that a step loads on demand, although each head may read others.
-TEST(SpeContext, DemandRulesHaveRoomForAllLoadsOfAStep) {
+TEST(SpeContext, DemandLruHasRoomForAllLoadsOfAStep) {
   test::Machine machine("llama3");
   const int steps = steps_of_shared_test(), kv_heads = machine.engine.shape().kv_heads;
   const std::string spec = "specontext:budget=24";
   const auto want = test::answers(machine, spec + ",placement=device", kSharedPrompt, steps);
-  for (const std::string rule : {"demand-lru", "demand-mass"}) {
-    const std::string demand = fmt::format("{},cache_rule={}", spec, rule);
-    EXPECT_TRUE(test::answers(machine, demand, kSharedPrompt, steps) == want);
-    EXPECT_TRUE(test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads),
-                              kSharedPrompt, steps) == want);
-    EXPECT_EQ(test::message_of([&] {
-                test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads - 1),
-                              kSharedPrompt, 1);
-              }),
-              fmt::format("specontext: cache_tokens: found {} with a cache_rule that loads all "
-                          "tokens of a step, expected 0 (as many as needed) or at least {}",
-                          24 * kv_heads - 1, 24 * kv_heads));
-  }
+  const std::string demand = spec + ",cache_rule=demand-lru";
+  EXPECT_TRUE(test::answers(machine, demand, kSharedPrompt, steps) == want);
+  EXPECT_TRUE(test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads),
+                            kSharedPrompt, steps) == want);
+  EXPECT_EQ(test::message_of([&] {
+              test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads - 1),
+                            kSharedPrompt, 1);
+            }),
+            fmt::format("specontext: cache_tokens: found {} with a cache_rule that loads all "
+                        "tokens of a step, expected 0 (as many as needed) or at least {}",
+                        24 * kv_heads - 1, 24 * kv_heads));
 }
 
 // Layers are offloaded from the last one on, when the tokens including the step's own reach their
