@@ -56,9 +56,8 @@ class Residency {
     kLru,
     kLfu,
     /// Blocks that all KV sets of the layer share.  Before a step's attention, all blocks with
-    /// selected tokens are loaded.  They replace the least recently selected blocks without
-    /// selected
-    /// tokens (ties: lower block).  As in InfLLM (https://arxiv.org/abs/2402.04617).
+    /// selected tokens are loaded.  They replace the least recently selected of the other blocks
+    /// (ties: lower block).  As in InfLLM (https://arxiv.org/abs/2402.04617).
     kDemandLru,
     /// Exactly the blocks that the previous step selected, per KV set or per list.  As in ClusterKV
     /// and SpeContext (blocks of one token) and ShadowKV (chunks of 8).
