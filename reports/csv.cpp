@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <set>
+
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/escape.h"
@@ -26,6 +28,17 @@ class CsvLine {
   CsvLine& number(std::size_t count) { return number(std::to_string(count)); }
   CsvLine& number(int count) { return number(std::to_string(count)); }
   std::string str() const { return join(fields_, ",") + "\n"; }
+  /// @throws Error (input) if two fields, which are names of columns, are equal.
+  void require_distinct() const {
+    std::set<std::string> seen;
+    for (const std::string& name : fields_) {
+      if (seen.insert(name).second) continue;
+      throw input_error(
+          "--format csv: found two columns named {}, expected labels that give different names, or "
+          "--long",
+          printable(name));
+    }
+  }
 
  private:
   bool guard_formulas_;
@@ -97,6 +110,7 @@ std::string csv_table(const Pivot& p, bool guard_formulas) {
       header.text(value_heading(p.column_dimensions, column) + suffix);
   }
   if (!p.comparability.empty()) header.text("comparability");
+  header.require_distinct();
   std::string out = header.str();
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     CsvLine line(guard_formulas);

@@ -79,11 +79,26 @@ TEST_F(Csv, TablesAreFoundByNumberOrTitle) {
               std::string("--table: found \"") + other + "\", " + expected);
   }
   tables[0].title = "3";
-  EXPECT_EQ(find_table(tables, "3"), 0u) << "a title before a number";
-  tables[1].title = "3";
-  EXPECT_NE(test::message_of([&] { find_table(tables, "3"); }).find("--table: found \"3\""),
-            std::string::npos)
-      << "two of them";
+  EXPECT_EQ(find_table(tables, "3"), 2u) << "a number before a title: every table has one";
+  tables[0].title = tables[1].title = "4";
+  EXPECT_EQ(
+      test::message_of([&] { find_table(tables, "4"); }),
+      "--table: found \"4\", the title of 2 tables, expected the number or title of one of: 1 "
+      "\"4\", 2 \"4\", 3 (turn by method)");
+}
+
+// A reader that finds fields by the name of their column would get those of another one.
+TEST(CsvColumns, HaveDistinctNames) {
+  HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
+    "positions": ["begin"], "methods": ["full"],
+    "tables": [{"rows": ["dataset"], "columns": ["method"]}]})",
+                     "", {"full"});
+  hand.add_cell("tiny-fact", "begin", "full low");
+  const Results results(hand.store(), "hand");
+  EXPECT_EQ(test::message_of([&] { render_csv(results); }),
+            "--format csv: found two columns named full low, expected labels that give different "
+            "names, or --long");
+  EXPECT_NE(render_csv_long(results), "");
 }
 
 TEST_F(Csv, FormulasAreGuardedUnlessAskedOtherwise) {
