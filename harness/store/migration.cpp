@@ -25,7 +25,8 @@ std::int64_t number(const Database& db, const std::string& sql) {
 void add_missing_dialogues(Database& db) {
   db.execute(
       "INSERT INTO old_dialogue SELECT c.dataset, r.dialogue, max(r.turn) + 1, '' FROM old_record "
-      "r JOIN old_cell c ON c.key = r.cell LEFT JOIN old_dialogue d ON d.dataset = c.dataset AND "
+      "r "
+      "JOIN old_cell c ON c.key = r.cell LEFT JOIN old_dialogue d ON d.dataset = c.dataset AND "
       "d.id = r.dialogue WHERE d.id IS NULL GROUP BY 1, 2");
 }
 
@@ -116,12 +117,14 @@ void migrate_to_compact_tables(Database& db) {
       "INSERT INTO environment (id, json) SELECT id, json FROM old_environment ORDER BY rowid; "
       "INSERT INTO cell (key, model, dataset, task, position, method, history, answers, metric, "
       "postprocess, protocol) SELECT key, model, dataset, task, position, method, history, "
-      "answers, metric, postprocess, protocol FROM old_cell ORDER BY rowid; INSERT INTO "
-      "experiment_cell SELECT * FROM old_experiment_cell; INSERT OR IGNORE INTO name (name) SELECT "
-      "name FROM old_counter; INSERT OR IGNORE INTO name (name) SELECT name FROM old_timing; "
-      "INSERT OR IGNORE INTO name (name) SELECT metric FROM old_score; INSERT OR IGNORE INTO name "
-      "(name) SELECT postprocess FROM old_score; INSERT OR IGNORE INTO source (hash) SELECT "
-      "sources FROM old_score;");
+      "answers, "
+      "metric, postprocess, protocol FROM old_cell ORDER BY rowid; "
+      "INSERT INTO experiment_cell SELECT * FROM old_experiment_cell; "
+      "INSERT OR IGNORE INTO name (name) SELECT name FROM old_counter; "
+      "INSERT OR IGNORE INTO name (name) SELECT name FROM old_timing; "
+      "INSERT OR IGNORE INTO name (name) SELECT metric FROM old_score; "
+      "INSERT OR IGNORE INTO name (name) SELECT postprocess FROM old_score; "
+      "INSERT OR IGNORE INTO source (hash) SELECT sources FROM old_score;");
   copy_dialogues(db);
   copy_records(db);
   const auto id_of = [](const char* column) {

@@ -300,8 +300,10 @@ std::vector<Store::Failure> Store::failures(const std::string& experiment) const
   // An index has the failed records, which are few.
   constexpr const char* kFailed =
       "SELECT c.key, d.id, x.error, x.id & {1} FROM record_data x JOIN cell c ON c.id = x.id >> "
-      "{2} JOIN dialogue d ON d.dataset = c.dataset AND d.number = (x.id >> {3}) & {4} JOIN {0} e "
-      "ON e.cell = c.key WHERE x.status NOT IN ('ok', 'no_value') ORDER BY e.ordinal, d.id, x.id";
+      "{2} "
+      "JOIN dialogue d ON d.dataset = c.dataset AND d.number = (x.id >> {3}) & {4} "
+      "JOIN {0} e ON e.cell = c.key WHERE x.status NOT IN ('ok', 'no_value') "
+      "ORDER BY e.ordinal, d.id, x.id";
   constexpr const char* kFailedOfOlder =
       "SELECT r.cell, r.dialogue, r.error, r.turn FROM record r JOIN {0} e ON e.cell = r.cell "
       "WHERE r.status NOT IN ('ok', 'no_value') ORDER BY e.ordinal, r.dialogue, r.turn";

@@ -14,9 +14,10 @@ std::vector<Store::StoredAnswer> Store::answers_of(const std::string& experiment
       "SELECT r.cell, r.turn, r.status, r.error, r.answer, r.prompt_tokens, "
       "json_array_length(r.answer_tokens), (SELECT s.value FROM score s WHERE s.cell = r.cell AND "
       "s.dialogue = r.dialogue AND s.turn = r.turn AND s.metric = c.metric AND s.postprocess = "
-      "c.postprocess), d.turns, r.stopped FROM {} e JOIN cell c ON c.key = e.cell JOIN record r ON "
-      "r.cell = c.key JOIN dialogue d ON d.dataset = c.dataset AND d.id = r.dialogue WHERE "
-      "c.dataset = ?2 AND r.dialogue = ?3 ORDER BY e.ordinal, r.turn",
+      "c.postprocess), d.turns, r.stopped FROM {} e "
+      "JOIN cell c ON c.key = e.cell JOIN record r ON r.cell = c.key "
+      "JOIN dialogue d ON d.dataset = c.dataset AND d.id = r.dialogue "
+      "WHERE c.dataset = ?2 AND r.dialogue = ?3 ORDER BY e.ordinal, r.turn",
       kCellsSql));
   s << experiment << dataset_hash << dialogue;
   std::vector<StoredAnswer> out;

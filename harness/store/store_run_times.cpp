@@ -21,9 +21,10 @@ void Store::add_run_time(const std::string& experiment, const RunTime& time) {
   db_->execute(kRunTimeSchema);
   (db_->prepare(
        fmt::format("INSERT INTO run_time SELECT ?1, manifest_hash, ?2, ?3, ?4, ?5, ?6 FROM "
-                   "experiment WHERE name = ?1 AND manifest_hash = {} ON CONFLICT DO UPDATE SET "
-                   "runs = runs + excluded.runs, units = units + excluded.units, seconds = seconds "
-                   "+ excluded.seconds, worker_seconds = worker_seconds + excluded.worker_seconds, "
+                   "experiment WHERE name = ?1 AND manifest_hash = {} "
+                   "ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, "
+                   "units = units + excluded.units, seconds = seconds + excluded.seconds, "
+                   "worker_seconds = worker_seconds + excluded.worker_seconds, "
                    "engine_seconds = engine_seconds + excluded.engine_seconds",
                    kLatestManifestSql))
    << experiment << static_cast<std::int64_t>(time.runs) << static_cast<std::int64_t>(time.units)
