@@ -8,6 +8,7 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/text.h"
+#include "harness/store/sqlite.h"
 
 namespace turnbench {
 namespace {
@@ -37,12 +38,12 @@ bool is_markdown_report(std::string_view text) {
   return before_tables <= 1;
 }
 
-/// Whether a file is a store, compressed or not.
+/// Whether a file is a store, compressed or not, whatever its name.
 bool is_store(const std::filesystem::path& path) {
-  constexpr std::string_view kSqlite = "SQLite format 3", kZstd = "\x28\xb5\x2f\xfd";
-  std::string begin(kSqlite.size(), '\0');
+  constexpr std::string_view kZstd = "\x28\xb5\x2f\xfd";
+  std::string begin(kZstd.size(), '\0');
   std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
-  return begin == kSqlite || begin.starts_with(kZstd);
+  return begin == kZstd || is_sqlite(path);
 }
 
 bool is_json_report(std::string_view text) {
