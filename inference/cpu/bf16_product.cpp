@@ -30,8 +30,11 @@ constexpr int kPairRows = 2;
 constexpr int kPairVecs = 2, kSingleRowVecs = 4;
 // Prefetch distance of a single row's product, in pairs of inputs.
 constexpr std::int64_t kPairsAhead = 32;
-// The minimal number of rows for which widening the weights once pays off.
+// The minimal number of rows for which widening the weights once pays off, and the rows of a tile
+// of widened weights: with one sum per element at a time, it has twice the rows and reads half as
+// many bytes of weights per multiply-add.
 constexpr std::int64_t kWidenPairRows = 24;
+constexpr int kWideRows = 2 * kPairRows;
 constexpr std::int64_t kBlockPairs = kBlockInputs / 2;
 
 /// The weights of an even and an odd input.
@@ -57,22 +60,12 @@ struct StoredPairs {
   }
 };
 
-/// Weights of kPairVecs vectors of outputs as floats: [pairs][even, odd][outputs].
-struct WidePairs {
-  const float* weights;
-  static constexpr std::int64_t kWidth = kPairVecs * HWY_LANES(float);
-
-  HWY_INLINE EvenOdd load(std::int64_t pair, std::int64_t column) const {
-    const float* even = weights + pair * 2 * kWidth + column;
-    return {hn::LoadU(FloatTag(), even), hn::LoadU(FloatTag(), even + kWidth)};
-  }
-};
-
-/// c (+)= a * w for `blocks` blocks of 32 inputs.  a: [kRows, inputs]; w: StoredPairs or WidePairs;
-/// c: [kRows, kVecs vectors]; lda, ldc: strides in floats.
-template <int kRows, int kVecs, typename Weights>
+/// c (+)= a * w for `blocks` blocks of 32 inputs.  a: [kRows, inputs]; c: [kRows, kVecs vectors];
+/// lda, ldc: strides in floats.
+template <int kRows, int kVecs>
 HWY_INLINE void pair_kernel(std::int64_t blocks, const float* HWY_RESTRICT a, std::int64_t lda,
-                            Weights w, float* HWY_RESTRICT c, std::int64_t ldc, bool start_from_c) {
+                            StoredPairs w, float* HWY_RESTRICT c, std::int64_t ldc,
+                            bool start_from_c) {
   const FloatTag d;
   constexpr std::int64_t lanes = HWY_LANES(float);
   for (std::int64_t b = 0; b < blocks; ++b) {
@@ -114,15 +107,84 @@ HWY_INLINE void pair_kernel(std::int64_t blocks, const float* HWY_RESTRICT a, st
 }
 
 /// `pair_kernel` for any number of rows.
-template <int kVecs, typename Weights>
+template <int kVecs>
 HWY_INLINE void all_rows(std::int64_t rows, std::int64_t blocks, const float* a, std::int64_t lda,
-                         Weights w, float* c, std::int64_t ldc, bool start_from_c) {
+                         StoredPairs w, float* c, std::int64_t ldc, bool start_from_c) {
   for (std::int64_t r = 0; r < rows; r += kPairRows) {
     with_constant<kPairRows>(static_cast<int>(std::min<std::int64_t>(kPairRows, rows - r)),
                              [&](auto n) HWY_ATTR {
                                pair_kernel<decltype(n)::value, kVecs>(
                                    blocks, a + r * lda, lda, w, c + r * ldc, ldc, start_from_c);
                              });
+  }
+}
+
+/// Weights of kPairVecs vectors of outputs as floats: [blocks][even, odd inputs][pairs][outputs].
+struct WideBlocks {
+  float* weights;
+  static constexpr std::int64_t kWidth = kPairVecs * HWY_LANES(float);
+
+  /// Widens `blocks` blocks.
+  HWY_INLINE void set(std::int64_t blocks, StoredPairs from) const {
+    constexpr std::int64_t lanes = HWY_LANES(float);
+    for (std::int64_t pair = 0; pair < blocks * kBlockPairs; ++pair) {
+      float* even = weights + (pair + pair / kBlockPairs * kBlockPairs) * kWidth;
+      float* odd = even + kBlockPairs * kWidth;
+#pragma GCC unroll 8
+      for (int v = 0; v < kPairVecs; ++v) {
+        const EvenOdd both = from.load(pair, v * lanes);
+        hn::StoreU(both.even, FloatTag(), even + v * lanes);
+        hn::StoreU(both.odd, FloatTag(), odd + v * lanes);
+      }
+    }
+  }
+};
+
+/// The sum over every second input of a block, from 0.  a: [kWideRows, inputs], from the first of
+/// these inputs on; w: [pairs, kPairVecs vectors].
+HWY_INLINE void wide_chain(const float* HWY_RESTRICT a, std::int64_t lda,
+                           const float* HWY_RESTRICT w, FloatVec (&sum)[kWideRows][kPairVecs]) {
+  const FloatTag d;
+  constexpr std::int64_t lanes = HWY_LANES(float);
+#pragma GCC unroll 16
+  for (int r = 0; r < kWideRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kPairVecs; ++v) sum[r][v] = hn::Zero(d);
+  }
+  for (std::int64_t pair = 0; pair < kBlockPairs; ++pair) {
+    FloatVec weights[kPairVecs];
+#pragma GCC unroll 8
+    for (int v = 0; v < kPairVecs; ++v)
+      weights[v] = hn::LoadU(d, w + pair * WideBlocks::kWidth + v * lanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kWideRows; ++r) {
+      const FloatVec x = hn::Set(d, a[r * lda + 2 * pair]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kPairVecs; ++v) sum[r][v] = hn::MulAdd(x, weights[v], sum[r][v]);
+    }
+  }
+}
+
+/// `pair_kernel` for kWideRows rows and widened weights.
+HWY_INLINE void wide_kernel(std::int64_t blocks, const float* HWY_RESTRICT a, std::int64_t lda,
+                            WideBlocks w, float* HWY_RESTRICT c, std::int64_t ldc,
+                            bool start_from_c) {
+  const FloatTag d;
+  constexpr std::int64_t lanes = HWY_LANES(float);
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    FloatVec even[kWideRows][kPairVecs], odd[kWideRows][kPairVecs];
+    const float* weights = w.weights + b * kBlockInputs * WideBlocks::kWidth;
+    wide_chain(a + b * kBlockInputs, lda, weights, even);
+    wide_chain(a + b * kBlockInputs + 1, lda, weights + kBlockPairs * WideBlocks::kWidth, odd);
+#pragma GCC unroll 16
+    for (int r = 0; r < kWideRows; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kPairVecs; ++v) {
+        float* to = c + r * ldc + v * lanes;
+        const FloatVec before = start_from_c || b > 0 ? hn::LoadU(d, to) : hn::Zero(d);
+        hn::StoreU(hn::Add(before, hn::Add(even[r][v], odd[r][v])), d, to);
+      }
+    }
   }
 }
 
@@ -134,7 +196,8 @@ void multiply_pairs(const Bf16Product& t) {
   const std::int64_t rows = t.y.rows;
   const std::int64_t columns = std::min(t.last_panel * kPanelOutputs, w.out);
   HWY_ALIGN float partial[kBf16RowBlock * kPanelOutputs];
-  HWY_ALIGN float wide[kBf16Depth * kBlockInputs * WidePairs::kWidth];
+  HWY_ALIGN float widened[kBf16Depth * kBlockInputs * WideBlocks::kWidth];
+  const WideBlocks wide{widened};
   for (std::int64_t k0 = 0; k0 < w.blocks(); k0 += kBf16Depth) {
     const std::int64_t depth = std::min(kBf16Depth, w.blocks() - k0);
     const bool from_y = t.add || k0 > 0;
@@ -151,23 +214,17 @@ void multiply_pairs(const Bf16Product& t) {
                                        from_y);
       }
     }
-    for (; column + WidePairs::kWidth <= columns; column += WidePairs::kWidth) {
+    for (; column + WideBlocks::kWidth <= columns; column += WideBlocks::kWidth) {
       const StoredPairs from = stored(column);
       float* y = t.y.data + column;
-      if (rows < kWidenPairRows) {
-        all_rows<kPairVecs>(rows, depth, a, lda, from, y, t.y.stride, from_y);
-        continue;
+      std::int64_t r = 0;
+      if (rows >= kWidenPairRows) {
+        wide.set(depth, from);
+        for (; r + kWideRows <= rows; r += kWideRows)
+          wide_kernel(depth, a + r * lda, lda, wide, y + r * t.y.stride, t.y.stride, from_y);
       }
-      for (std::int64_t pair = 0; pair < depth * kBlockPairs; ++pair) {
-        float* to = wide + pair * 2 * WidePairs::kWidth;
-#pragma GCC unroll 8
-        for (int v = 0; v < kPairVecs; ++v) {
-          const EvenOdd weights = from.load(pair, v * lanes);
-          hn::StoreU(weights.even, FloatTag(), to + v * lanes);
-          hn::StoreU(weights.odd, FloatTag(), to + WidePairs::kWidth + v * lanes);
-        }
-      }
-      all_rows<kPairVecs>(rows, depth, a, lda, WidePairs{wide}, y, t.y.stride, from_y);
+      all_rows<kPairVecs>(rows - r, depth, a + r * lda, lda, from, y + r * t.y.stride, t.y.stride,
+                          from_y);
     }
     // y has no room for the padding of the last panel.
     for (; column < columns; column += lanes) {
