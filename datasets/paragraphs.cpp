@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
 namespace turnbench {
 namespace {
@@ -59,18 +60,16 @@ bool ends_with_abbreviation(std::string_view text) {
          std::find(kAbbreviations.begin(), kAbbreviations.end(), word) != kAbbreviations.end();
 }
 
-/// False if the text continues in the middle of a sentence, judging by the first letter.
-bool may_begin_sentence(std::string_view after) {
-  const std::size_t first = after.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return true;
-  const char c = after[first];
+/// False if the text, which begins with no white space, continues in the middle of a sentence,
+/// judging by the first letter.
+bool may_begin_sentence(std::string_view text) {
+  if (text.empty()) return true;
+  const char c = text[0];
   return !(c >= 'a' && c <= 'z') && c != ',' && c != ';';
 }
 
-bool is_blank_line_before(std::string_view before) {
-  const std::size_t last = before.find_last_not_of(kSpace);
-  const std::string_view gap = before.substr(last == std::string_view::npos ? 0 : last + 1);
-  return std::count(gap.begin(), gap.end(), '\n') >= 2;
+bool is_space(char c) {
+  return kSpace.find(c) != std::string_view::npos;
 }
 
 /// True if `text` begins with a Chinese character (U+4000 to U+9FFF: the common ideographs).
@@ -78,12 +77,23 @@ bool is_ideograph(std::string_view text) {
   return text.size() >= 3 && text[0] >= '\xE4' && text[0] <= '\xE9';
 }
 
+/// A place where a paragraph, so far `before`, may end.
+struct Place {
+  std::string_view before, after;
+  std::string_view ended;      ///< `before` without white space at its end
+  std::size_t lines = 0;       ///< line breaks behind `ended`
+  std::string_view next_text;  ///< `after` without white space at its beginning
+
+  bool is_blank_line_before() const { return lines >= 2; }
+};
+
 /// True if a blank line separates sentences; page breaks within a sentence are blank lines too.
-bool parts_sentences(std::string_view before, std::string_view after) {
-  const std::string_view ended = without_end_space(before);
-  const bool between_ideographs =
-      ended.size() >= 3 && is_ideograph(ended.substr(ended.size() - 3)) && is_ideograph(after);
-  return may_begin_sentence(after) && !between_ideographs;
+bool parts_sentences(const Place& place) {
+  const std::string_view ended = place.ended;
+  const bool between_ideographs = ended.size() >= 3 &&
+                                  is_ideograph(ended.substr(ended.size() - 3)) &&
+                                  is_ideograph(place.after);
+  return may_begin_sentence(place.next_text) && !between_ideographs;
 }
 
 /// True if a line comment continues from the last line of `before` to the first of `after`.
@@ -107,8 +117,9 @@ bool begins_marked(std::string_view text, const ContextLayout& layout) {
          rest.substr(digits).starts_with(layout.suffix);
 }
 
-/// True if a paragraph, so far `before`, may end where `after` begins.
-bool may_cut(std::string_view before, std::string_view after, const ContextLayout& layout) {
+/// True if a paragraph may end there.
+bool may_cut(const Place& place, const ContextLayout& layout) {
+  const auto [before, after] = std::pair(place.before, place.after);
   const bool line_start = before.ends_with('\n');
   if (line_start && begins_marked(after, layout)) {
     return layout.answer.empty() || before.find(layout.answer) != std::string_view::npos;
@@ -117,17 +128,22 @@ bool may_cut(std::string_view before, std::string_view after, const ContextLayou
   if (line_start) {
     if (layout.split == SplitRule::kCode) return !continues_comment(before, after);
     if (layout.split == SplitRule::kLines) return true;
-    return (is_blank_line_before(before) && parts_sentences(before, after)) ||
+    return (place.is_blank_line_before() && parts_sentences(place)) ||
            is_sentence_break(before, after);
   }
   if (layout.split == SplitRule::kCode) return false;
-  if (before.ends_with(kWrittenBlankLine)) return parts_sentences(before, after);
+  if (before.ends_with(kWrittenBlankLine)) return parts_sentences(place);
   return before.size() >= kLongParagraph && is_sentence_break(before, after);
 }
 
 }  // namespace
 
 bool is_sentence_break(std::string_view before, std::string_view after) {
+  // Not within white space or several closers, which the rules below would scan at each of them.
+  const bool in_space =
+      !before.empty() && !after.empty() && is_space(before.back()) && is_space(after[0]);
+  if (in_space || (starts_with_any(after, kClosers) && !first_ending(before, kClosers).empty()))
+    return false;
   const std::string_view text = without_closers(before);
   if (!first_ending(text, kCjkStops).empty()) {
     return !starts_with_any(after, kClosers) && !starts_with_any(after, kCjkStops);
@@ -156,8 +172,22 @@ std::vector<std::string> split_context(std::string_view context, const ContextLa
     piece.remove_prefix(piece.substr(0, text).rfind('\n') + 1);
     out.emplace_back(piece);
   };
+  std::size_t ended = 0, lines = 0, next = 0;  // of the place before i, in `context`
   for (std::size_t i = 1; i < context.size(); ++i) {
-    if (may_cut(context.substr(begin, i - begin), context.substr(i), layout)) cut(i);
+    if (!is_space(context[i - 1])) {
+      ended = i;
+      lines = 0;
+    } else {
+      lines += context[i - 1] == '\n' ? 1 : 0;
+    }
+    if (next < i) next = std::min(context.find_first_not_of(kSpace, i), context.size());
+    if (!may_cut(
+            {context.substr(begin, i - begin), context.substr(i),
+             context.substr(begin, std::max(ended, begin) - begin), lines, context.substr(next)},
+            layout))
+      continue;
+    cut(i);
+    lines = 0;
   }
   cut(context.size());
   return out;
