@@ -174,8 +174,12 @@ void require_effect(const Parameters& values, const ParameterInfo& p, const std:
 }  // namespace
 
 int Budget::tokens(int n) const {
-  // 0.29 * 100 is slightly below 29 due to rounding.
-  return is_ratio ? static_cast<int>(std::floor(value * n + 1e-9)) : static_cast<int>(value);
+  return is_ratio ? whole_tokens(value * n) : static_cast<int>(value);
+}
+
+int whole_tokens(double tokens) {
+  constexpr double kRounding = 1e-9;  // 0.29 * 100 is slightly below 29
+  return static_cast<int>(std::floor(tokens + kRounding));
 }
 
 std::string unit_or_values(const ParameterInfo& p) {

@@ -23,6 +23,8 @@ struct Budget {
   /// so that 0.29 of 100 is 29.
   int tokens(int n) const;
 };
+/// floor(tokens); a number that is below a whole one only by a rounding error counts as this one.
+int whole_tokens(double tokens);
 
 /// One setting of a method, as `describe method` prints it.
 struct ParameterInfo {

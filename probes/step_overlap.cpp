@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "common/mean.h"
 #include "probes/probe.h"
@@ -17,11 +18,11 @@ class StepOverlap : public PromptProbe {
 
   void observe_selection(const LayerView& view, const Selection& selection) override {
     std::vector<std::vector<std::int32_t>>& before = before_[view.layer];
-    if (before.size() == selection.slots.size()) {
-      for (std::size_t i = 0; i < before.size(); ++i)
-        mean_.add(overlap(before[i], selection.slots[i]));
+    std::vector<std::vector<std::int32_t>> now = positions(view, selection);
+    if (before.size() == now.size()) {
+      for (std::size_t i = 0; i < before.size(); ++i) mean_.add(overlap(before[i], now[i]));
     }
-    before = selection.slots;
+    before = std::move(now);
   }
 
  protected:
@@ -31,6 +32,18 @@ class StepOverlap : public PromptProbe {
   }
 
  private:
+  /// The positions of the selected slots: an eviction between two steps changes the slots of
+  /// tokens.
+  static std::vector<std::vector<std::int32_t>> positions(const LayerView& view,
+                                                          const Selection& selection) {
+    std::vector<std::vector<std::int32_t>> out = selection.slots;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const KvHeadCache& set = view.sets[i * view.sets.size() / out.size()];
+      for (std::int32_t& slot : out[i]) slot = set.position(slot);
+    }
+    return out;
+  }
+
   static double overlap(const std::vector<std::int32_t>& before,
                         const std::vector<std::int32_t>& now) {
     std::vector<std::int32_t> both;
@@ -39,7 +52,7 @@ class StepOverlap : public PromptProbe {
     return static_cast<double>(both.size()) / static_cast<double>(now.size());
   }
 
-  // By layer: the previous step's lists.
+  // By layer: the positions in the previous step's lists, ascending.
   std::map<int, std::vector<std::vector<std::int32_t>>> before_;
   Mean mean_;
 };

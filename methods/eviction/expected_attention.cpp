@@ -150,9 +150,12 @@ MethodInfo expected_attention() {
            layers_parameter()},
       .scorer = expected_attention_scorer,
       .make = [](const Parameters& p) {
+        WindowSettings window = budget_and_window_settings("expected-attention", p);
+        window.sinks = p.integer("sinks");
+        check_room("expected-attention", window.budget.mean, window.window + window.sinks,
+                   fmt::format("{} sinks and a window of {}", window.sinks, window.window));
         return Policies{.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{
-                            .window = budget_and_window_settings("expected-attention", p),
-                            .scorer = expected_attention_scorer(p)})};
+                            .window = window, .scorer = expected_attention_scorer(p)})};
       }};
 }
 

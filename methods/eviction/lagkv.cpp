@@ -125,7 +125,7 @@ MethodInfo lagkv() {
       .scorer = lagkv_scorer,
       .make = [](const Parameters& p) {
         const Partitions parts = partitions_of(p);
-        WindowSettings window{.budget = layer_budget("lagkv", p)};
+        WindowSettings window{.budget = layer_budget("lagkv", p), .sinks = parts.sinks};
         check_room("lagkv", window.budget.mean, parts.sinks + parts.lag - 1,
                    fmt::format("{} sinks and a last partition of {}", parts.sinks, parts.lag));
         return Policies{.eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{

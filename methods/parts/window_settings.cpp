@@ -8,9 +8,12 @@ namespace turnbench {
 
 int WindowSettings::choices(const LayerView& view) const {
   const int n = view.prompt_tokens, tokens = budget.tokens(n);
-  if (n > tokens && n > window + 1 && tokens <= window) {
-    throw input_error("{}: found a budget of {} tokens of {}, expected more than the window of {}",
-                      budget.method, tokens, n, window);
+  if (n > tokens && n > window + sinks + 1 && tokens <= window + sinks) {
+    throw input_error("{}: found a budget of {} tokens of {}, expected more than {}", budget.method,
+                      tokens, n,
+                      sinks == 0    ? fmt::format("the window of {}", window)
+                      : window == 0 ? fmt::format("the {} sinks", sinks)
+                                    : fmt::format("the window of {} and {} sinks", window, sinks));
   }
   const int chosen = budget.choices(view, window);
   const bool fits = n <= tokens || n <= window + 1;

@@ -12,10 +12,11 @@ namespace turnbench {
 struct WindowSettings {
   LayerBudget budget;           ///< tokens kept per set, the window included
   int window = 0;               ///< tokens
+  int sinks = 0;                ///< first tokens that the scores keep in any case
   bool per_query_head = false;  ///< a kept set per query head instead of per KV head
 
   /// Tokens that the view's layer chooses per set before the window: its budget minus the window,
-  /// or all of them if the prompt fits.  Refuses a budget that the window fills.
+  /// or all of them if the prompt fits.  Refuses a budget that the window and the sinks fill.
   int choices(const LayerView& view) const;
 };
 

@@ -103,8 +103,7 @@ class PqCache : public Cloned<PqCache, SegmentSelection>, public IndexTransfer {
     const double tokens = s_.budget.is_ratio
                               ? std::max(0, prompt_tokens - s_.sinks) * s_.budget.value
                               : std::max(0, s_.budget.tokens(0) - s_.sinks);
-    return {s_.sinks, static_cast<int>(tokens * s_.local),
-            static_cast<int>(tokens * (1 - s_.local))};
+    return {s_.sinks, whole_tokens(tokens * s_.local), whole_tokens(tokens * (1 - s_.local))};
   }
   Ranking ranking(const LayerView&) const override {
     return {.reduction = HeadReduction::kSumOfSoftmax};

@@ -50,8 +50,8 @@ class SparQ : public Cloned<SparQ, SegmentSelection> {
   TokenSegments segments(int prompt_tokens) const override {
     const double tokens = s_.budget.is_ratio ? prompt_tokens * s_.budget.value
                                              : std::max(0, s_.budget.tokens(0) - s_.sinks);
-    const int local = static_cast<int>(tokens * s_.local);
-    return {s_.sinks, local, static_cast<int>(tokens) - local};
+    const int local = whole_tokens(tokens * s_.local);
+    return {s_.sinks, local, whole_tokens(tokens) - local};
   }
   Ranking ranking(const LayerView& view) const override {
     if (sums_queries(view)) return {};

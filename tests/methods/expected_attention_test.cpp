@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "prescribed.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -110,10 +111,11 @@ TEST(ExpectedAttention, KeepsTheTokensOfTheReference) {
   }
 }
 
-TEST(ExpectedAttention, WithoutRowsBehindTheSinksKeepsTheFirstTokens) {
+TEST(ExpectedAttention, RefusesSharesThatTheSinksFill) {
   Layer layer(1, 2, 16, 20, 20, 3);
-  EXPECT_EQ(kept("expected-attention:budget=10,sinks=32", layer)[0],
-            (Ints{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(test::message_of([&] { kept("expected-attention:budget=20%", layer); }),
+            "expected-attention: found a budget of 4 tokens of 20, expected more than the 4 sinks");
+  EXPECT_EQ(kept("expected-attention:budget=25%", layer)[0].size(), 5u);
 }
 
 TEST(ExpectedAttention, ScoresForOtherMethods) {

@@ -39,9 +39,8 @@ TEST(SelectedMass, WorkedExample) {
 TEST(StepOverlap, WorkedExample) {
   const std::string spec = "step-overlap:method=oracle";
   EXPECT_EQ(after(spec, {{{{0, 1, 3}}}}), -1) << "one step has none before it";
-  EXPECT_NEAR(after(spec, {{{{0, 1, 3}}}, {{{0, 2, 3, 4}}}, {{{0, 2, 3, 5}}}}), (.5 + .75) / 2,
-              1e-12);
-  EXPECT_NEAR(after(spec, {{{{0, 3}, {1, 3}}}, {{{1, 4}, {1, 3}}}}), .5, 1e-12);
+  EXPECT_NEAR(after(spec, {{{{0, 1}}}, {{{0, 1, 2, 3}}}, {{{0, 1, 2}}}}), (.5 + 1) / 2, 1e-12);
+  EXPECT_NEAR(after(spec, {{{{0, 3}, {1, 3}}}, {{{1, 2}, {1, 3}}}}), .5, 1e-12);
   EXPECT_EQ(after(spec, {{{{0, 1, 3}}}, {}, {{{0, 1, 3}}}}), -1) << "all is read in between";
 }
 
