@@ -199,7 +199,7 @@ ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations,
   ChatTemplate chat_template = open_chat_template(entry.chat_template, entry.template_place, folder,
                                                   tokenizer, checkpoint.name);
   const DType dtype = weight_dtype(entry.dtype, entry.math, checkpoint);
-  std::string hash = checkpoint.content_hash();
+  std::string hash = hash_text(checkpoint.content_hash() + tokenizer_hash(checkpoint));
   return {entry, std::move(checkpoint), std::move(tokenizer), chat_template,
           dtype, std::move(hash)};
 }

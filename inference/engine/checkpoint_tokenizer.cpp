@@ -1,5 +1,7 @@
 #include "inference/engine/checkpoint_tokenizer.h"
 
+#include <fmt/format.h>
+
 #include "common/error.h"
 #include "common/file.h"
 #include "inference/model/embedded_model.h"
@@ -21,6 +23,19 @@ Tokenizer open_tokenizer(const Checkpoint& checkpoint) {
                       checkpoint.name, tokenizer.vocab_size(), checkpoint.config.vocab);
   }
   return tokenizer;
+}
+
+std::string tokenizer_hash(const Checkpoint& checkpoint) {
+  if (checkpoint.name == "tiny")
+    return hash_text(std::string(embedded::tokenizer()) +
+                     std::string(embedded::tokenizer_config()));
+  std::string all;
+  for (const char* name :
+       {"tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model", "tokenizer_config.json"}) {
+    const std::filesystem::path file = checkpoint.directory / name;
+    if (path_exists(file)) all += fmt::format("{} {} ", name, hash_text(read_file(file)));
+  }
+  return hash_text(all);
 }
 
 bool has_tokenizer(const Checkpoint& checkpoint) {

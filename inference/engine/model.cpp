@@ -31,11 +31,16 @@ void read_generation_config(Checkpoint& c, std::string_view text, const std::str
   }
 }
 
+void read_config(Checkpoint& c, std::string_view text, const std::string& source) {
+  const Json json = parse_json(text, source);
+  c.config = parse_model_config(JsonView(json, source));
+  c.config_text = json.dump();
+}
+
 Checkpoint open_tiny() {
   Checkpoint c;
   c.name = "tiny";
-  c.config = parse_model_config(
-      JsonView(parse_json(embedded::config(), "tiny/config.json"), "tiny/config.json"));
+  read_config(c, embedded::config(), "tiny/config.json");
   read_generation_config(c, embedded::generation_config(), "tiny/generation_config.json");
   c.tensors = Safetensors::from_memory(embedded::weights(), "tiny/model.safetensors");
   return c;
@@ -54,8 +59,7 @@ Checkpoint open_random(const std::string& spec) {
   if (path.empty()) {
     throw input_error("{}: found no file name, expected random:CONFIG.json[:seed]", spec);
   }
-  const Json json = parse_json(read_file(path), path);
-  c.config = parse_model_config(JsonView(json, path));
+  read_config(c, read_file(path), path);
   return c;
 }
 
@@ -70,8 +74,7 @@ Checkpoint open_directory(const std::string& spec) {
         printable(spec));
   }
   const std::string config = (c.directory / "config.json").string();
-  const Json json = parse_json(read_file(config), config);
-  c.config = parse_model_config(JsonView(json, config));
+  read_config(c, read_file(config), config);
   const std::filesystem::path generation = c.directory / "generation_config.json";
   if (path_exists(generation))
     read_generation_config(c, read_file(generation), generation.string());
@@ -254,11 +257,7 @@ std::string Checkpoint::content_hash() const {
   } else {
     text += fmt::format("random {}", seed);
   }
-  const ModelConfig& m = config;
-  text += fmt::format("|{} {} {} {} {} {} {} {} {}", m.family, m.hidden, m.layers, m.heads,
-                      m.kv_heads, m.head_dim, m.ffn, m.vocab, m.norm_eps);
-  for (float f : rope_frequencies(m.rope, m.head_dim)) text += fmt::format(" {}", f);
-  return hash_text(text);
+  return hash_text(text + "|" + config_text);
 }
 
 Stages Checkpoint::stages(std::size_t count) const {

@@ -22,13 +22,14 @@ struct Checkpoint {
   std::optional<Safetensors> tensors;  ///< empty for random weights
   std::uint64_t seed = 0;              ///< of random weights
   std::filesystem::path directory;     ///< empty for tiny
+  std::string config_text;             ///< of config.json, without insignificant white space
   std::string generation_config;       ///< text of generation_config.json, or empty
   /// Opens a checkpoint.  spec: a directory, `tiny`, or `random:CONFIG.json[:seed]`.
   /// @throws Error (input) if files are missing or invalid.
   static Checkpoint open(const std::string& spec);
   /// The dtype of most of the stored bytes; kF32 for random weights.
   DType stored_dtype() const;
-  /// A hash of everything that determines the logits: shape, RoPE frequencies, weights.
+  /// A hash of everything that determines the logits: configuration and weights.
   std::string content_hash() const;
   /// Splits the layers into `count` stages.  The first stage also has the embedding, the last the
   /// output head.
