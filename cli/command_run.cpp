@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/cli.h"
 #include "cli/input_output.h"
@@ -40,10 +41,22 @@ void renew_scores(Store& store, const std::string& experiment, const Locations& 
   if (std::none_of(stale.begin(), stale.end(),
                    [](const StaleCell& s) { return s.changed.contains("metrics"); }))
     return;
+  auto metrics = store.scores_of_others(experiment, source_state().hashes.at("metrics")).metrics;
+  std::set<std::pair<std::string, std::string>> renewed;  // "": each cell's own
+  for (const Cell& cell : store.cells(experiment)) {
+    const auto own = metrics.find({cell.metric, cell.postprocess});
+    if (own != metrics.end() && own->second.erase(cell.key) > 0) renewed.emplace();
+  }
+  for (const auto& [metric, cells] : metrics) {
+    if (!cells.empty()) renewed.insert(metric);
+  }
   std::vector<std::string> different;
-  for (const CellScores& scores : rescore(store, experiment, {"", "", true, locations})) {
-    different.insert(different.end(), scores.different.begin(), scores.different.end());
-    different.insert(different.end(), scores.refused.begin(), scores.refused.end());
+  for (const auto& [metric, postprocess] : renewed) {
+    for (const CellScores& scores :
+         rescore(store, experiment, {metric, postprocess, true, locations})) {
+      different.insert(different.end(), scores.different.begin(), scores.different.end());
+      different.insert(different.end(), scores.refused.begin(), scores.refused.end());
+    }
   }
   print_problems("scored again", different, "more");
 }
@@ -119,6 +132,13 @@ std::vector<std::string> notes_of(const Store& store, const std::string& experim
   return out;
 }
 
+/// The dialogues with failed turns, by cell.
+Work work_of(const std::vector<Store::Failure>& failures) {
+  Work out;
+  for (const Store::Failure& failure : failures) out.emplace(failure.cell, failure.dialogue);
+  return out;
+}
+
 struct PartRun {
   std::string result;
   bool device_lost;
@@ -147,23 +167,24 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
   Store store = Store::create(target.db);
   if (!common.quiet && !store.journal_note().empty())
     fmt::print(stderr, "{}\n", printable(store.journal_note()));
-  store.add_experiment(stored_experiment(plan, run.devices));
+  store.add_experiment(stored_experiment(plan, run.devices, run.threads));
   if (shard) {
     store.put_shard(manifest.name, *shard);
   } else {
     store.remove_shards(manifest.name);
   }
+  const auto failures = [&] {
+    return shard ? failures_of(store, manifest.name, *shard) : store.failures(manifest.name);
+  };
   if (target.retry) {
+    if (target.only_failed) keep_work(plan, work_of(failures()));
     const int forgotten =
         shard ? store.forget_failed(manifest.name, *shard) : store.forget_failed(manifest.name);
     if (!common.quiet)
       fmt::print(stderr, "{}: {} failed records forgotten\n", manifest.name, forgotten);
   }
-  renew_scores(store, manifest.name, options.locations());
   store.copy_results(drop_stored_work(plan, store));
-  const auto failures = [&] {
-    return shard ? failures_of(store, manifest.name, *shard) : store.failures(manifest.name);
-  };
+  renew_scores(store, manifest.name, options.locations());
   const std::size_t failed_earlier = failures().size();
   RunSummary summary;
   {

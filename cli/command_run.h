@@ -20,7 +20,8 @@ struct SweepPart {
 struct SweepTarget {
   std::string db;
   const SweepOptions& options;
-  bool retry = false;  ///< delete failed records first, so that they run again
+  bool retry = false;        ///< delete failed records first, so that they run again
+  bool only_failed = false;  ///< with `retry`: run nothing else
 };
 
 /// Runs the missing work of each part and prints the tables of its manifest, or the progress of its

@@ -99,7 +99,8 @@ void retry(const Store& store, const std::vector<std::string>& experiments,
     if (shards.empty()) parts.push_back({manifests.back()});
   }
   options.check_names(manifests);
-  run_parts(parts, {store.path(), options, /*retry=*/true}, common, exit_code);
+  run_parts(parts, {store.path(), options, /*retry=*/true, /*only_failed=*/true}, common,
+            exit_code);
 }
 
 struct StatusOptions {

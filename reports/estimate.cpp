@@ -16,7 +16,7 @@ Estimate counted(const Contributions& c, double scale) {
   Estimate out;
   out.known = c.known;
   if (c.known) out.mean = scale * c.mean;
-  out.dialogues = c.dialogues();
+  out.dialogues = c.dialogues;
   out.turns = c.turns;
   return out;
 }

@@ -165,6 +165,12 @@ std::vector<std::string> notes(const Results& results) {
     pending += fmt::format("Dialogues without an imported prediction: {}. ", imported);
   if (!pending.empty()) out.push_back(pending + progress_note(results));
   if (std::string stale = stale_note(results); !stale.empty()) out.push_back(std::move(stale));
+  if (results.manifest().isolated && results.environments().size() > 1) {
+    out.push_back(fmt::format(
+        "Times and peaks are from {} builds, machines or numbers of threads and may not "
+        "be comparable.",
+        results.environments().size()));
+  }
   if (results.truncation().cut > 0) out.push_back(describe(results.truncation()) + ".");
   const std::string limited = describe_limited(results.cells(), results.usages());
   if (!limited.empty()) out.push_back(limited + ".");

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <vector>
 
 #include "common/text.h"
 #include "reports/headings.h"
@@ -23,6 +25,47 @@ std::size_t dialogues_with_scores(const Stratum& stratum) {
   for (std::size_t i = 0; i < turns.size(); ++i)
     out += i == 0 || turns[i].dialogue != turns[i - 1].dialogue;
   return out;
+}
+
+/// Distinct items of several lists.
+class Distinct {
+ public:
+  void add(const std::string& list, std::size_t size, std::size_t item) {
+    std::vector<bool>& seen = seen_[list];
+    seen.resize(size);
+    if (seen[item]) return;
+    seen[item] = true;
+    ++count_;
+  }
+  std::size_t count() const { return count_; }
+
+ private:
+  std::map<std::string, std::vector<bool>, std::less<>> seen_;
+  std::size_t count_ = 0;
+};
+
+/// A sentence about the texts of the table's dialogues, if they are fewer than these.
+std::string texts(const TableLayout& layout) {
+  Distinct dialogues, units;
+  bool any = false;
+  for (std::size_t r = 0; r < layout.rows().size(); ++r) {
+    for (std::size_t c = 0; c < layout.columns().size(); ++c) {
+      for (const TablePart& part : layout.parts(r, c)) {
+        const Stratum& stratum = layout.stratum(part);
+        if (stratum.population == nullptr || stratum.population->units == nullptr) continue;
+        any = true;
+        const Population& population = *stratum.population;
+        for (const TurnValue& turn : stratum.turns) {
+          dialogues.add(population.name, population.ids.size(), turn.dialogue);
+          units.add(population.units->name, population.units->ids.size(),
+                    population.unit_of[turn.dialogue]);
+        }
+      }
+    }
+  }
+  if (!any || units.count() == dialogues.count()) return "";
+  return fmt::format(" {} of them have {} different texts, which are the units of intervals and p.",
+                     dialogues.count(), units.count());
 }
 
 /// The number of dialogues with scores in the parts of the table.
@@ -52,13 +95,13 @@ std::string dialogues(const TableLayout& layout) {
     return ranges[name].text() == ranges[names.front()].text();
   });
   if (alike && names.size() > 1) {
-    return fmt::format("Dialogues: {} of each of {} datasets.", ranges[names.front()].text(),
-                       names.size());
+    return fmt::format("Dialogues: {} of each of {} datasets.{}", ranges[names.front()].text(),
+                       names.size(), texts(layout));
   }
   Values each;
   for (const std::string& name : names)
     each.push_back(fmt::format("{} {}", name, ranges[name].text()));
-  return "Dialogues: " + join(each, ", ") + ".";
+  return "Dialogues: " + join(each, ", ") + "." + texts(layout);
 }
 
 /// The meaning of a value in the title of its table; "" for the cells' own scores.

@@ -17,6 +17,7 @@
 #include "reports/cost_plots.h"
 #include "reports/judgements.h"
 #include "reports/pivot.h"
+#include "reports/populations.h"
 
 namespace turnbench {
 namespace {
@@ -161,21 +162,21 @@ TableSpec Results::table_of_all_cells() const {
 }
 
 void Results::read_populations(const Store& store) {
+  std::map<std::string, HashedDialogues> datasets;
+  for (const Cell& cell : cells_) {
+    const auto [dataset, is_new] = datasets.try_emplace(cell.dataset_hash);
+    if (!is_new) continue;
+    dataset->second = store.text_hashes(cell.dataset_hash);
+    std::vector<int>& turns = dialogue_turns_[cell.dataset_hash];
+    for (const auto& [id, count] : store.turn_counts(cell.dataset_hash)) turns.push_back(count);
+  }
+  populations_ = make_populations(datasets);
   std::map<std::string, std::size_t> planned;  // by dataset and card, of which there are few
   for (const Cell& cell : cells_) {
-    auto& population = populations_[cell.dataset_hash];
-    if (!population) {
-      auto made = std::make_shared<Population>();
-      made->name = cell.dataset_hash;
-      std::vector<int>& turns = dialogue_turns_[cell.dataset_hash];
-      for (const auto& [id, count] : store.turn_counts(cell.dataset_hash)) {
-        made->ids.push_back(id);
-        turns.push_back(count);
-      }
-      population = std::move(made);
-    }
     const auto [found, is_new] = planned.try_emplace(cell.dataset_hash + " " + cell.protocol);
-    if (is_new) found->second = planned_dialogues(cell, population->ids.size());
+    if (is_new) {
+      found->second = planned_dialogues(cell, populations_.at(cell.dataset_hash)->ids.size());
+    }
     progress_[cell.key].total = found->second;
   }
 }
@@ -368,6 +369,13 @@ void Results::check_published() {
   }
 }
 
+int Results::turn_count(const Cell& cell, int turn) const {
+  int out = 0;
+  for (const int turns : dialogue_turns_.at(cell.dataset_hash))
+    out += turn < 0 ? turns : turn < turns ? 1 : 0;
+  return out;
+}
+
 int Results::turns_of(const Cell& cell) const {
   const std::vector<int>& turns = dialogue_turns_.at(cell.dataset_hash);
   return turns.empty() ? 0 : *std::max_element(turns.begin(), turns.end());
@@ -502,6 +510,7 @@ std::string Results::dimension(const Cell& cell, int turn, const std::string& na
     return placed_in(manifest_.datasets, cell.dataset, name);
   if (name == kVariantDimension) return variant_of(cell);
   if (name.starts_with(kSettingPrefix)) {
+    if (name == "method.name" && is_imported(cell)) return cell.method;
     return setting_of(cell, name.substr(kSettingPrefix.size())).value_or("-");
   }
   throw input_error("table: found the unknown dimension \"{}\", expected one of: {}",

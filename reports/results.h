@@ -79,6 +79,8 @@ class Results {
   int turns() const { return turns_; }  ///< maximum over all dialogues
   /// Maximum number of turns in a cell's dataset.
   int turns_of(const Cell& cell) const;
+  /// The number of turns of a cell's dialogues with this index, or of all turns if it is negative.
+  int turn_count(const Cell& cell, int turn) const;
   /// Mean over a cell's records of a counter that reports show, or of a cost; nullopt if no record
   /// has it.
   std::optional<double> counter(const std::string& cell, const std::string& name) const;

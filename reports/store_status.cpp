@@ -64,8 +64,10 @@ OrderedJson experiment_status(const Store& store, const std::string& experiment)
 
 bool is_done(const OrderedJson& status) {
   if (status["failed"] > 0) return false;
-  if (status["shards"].empty()) return status["pending"] == 0;
-  return std::all_of(status["shards"].begin(), status["shards"].end(),
+  const OrderedJson& shards = status["shards"];
+  // With all shards of the sweep, a part of it can only be missing because of a --limit.
+  if (shards.empty() || shards[0]["shards"] == shards.size()) return status["pending"] == 0;
+  return std::all_of(shards.begin(), shards.end(),
                      [](const OrderedJson& shard) { return shard["missing"] == 0; });
 }
 

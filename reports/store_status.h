@@ -12,7 +12,8 @@ namespace turnbench {
 /// shards, and stale results.
 OrderedJson experiment_status(const Store& store, const std::string& experiment);
 
-/// True if nothing is left to run or failed.  If the store runs shards, only their units count.
+/// True if nothing is left to run or failed.  If the store runs some of the shards of a sweep, only
+/// their units count.
 bool is_done(const OrderedJson& status);
 
 /// "quickstart: 96 dialogues done, 0 failed, 12 pending", as text for a terminal.

@@ -183,10 +183,14 @@ Plan make_plan(Experiment experiment) {
   return plan;
 }
 
-StoredExperiment stored_experiment(const Plan& plan, const std::vector<Device>& devices) {
+StoredExperiment stored_experiment(const Plan& plan, const std::vector<Device>& devices,
+                                   int threads) {
   StoredExperiment out = stored_experiment(plan.experiment);
   out.cells = plan.cells;
-  out.environment = environment_card(devices);
+  std::optional<int> of_isolated;
+  if (plan.experiment.manifest.isolated)
+    of_isolated = threads > 0 ? threads : available_processors();
+  out.environment = environment_card(devices, of_isolated);
   return out;
 }
 

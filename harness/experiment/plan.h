@@ -49,13 +49,17 @@ std::vector<Store::ResultCopy> drop_stored_work(Plan& plan, const Store& store);
 using Work = std::set<std::pair<std::string, std::string>>;
 Work work_of(const Plan& plan);
 
+/// Drops all other work.  Probes that compare dialogues keep all of them if `work` has one.
+void keep_work(Plan& plan, const Work& work);
+
 /// Drops the work that is in `planned`, and adds the rest to it, so that work common to several
 /// manifests runs once.
 void drop_planned_work(Plan& plan, Work& planned);
 
 /// The data that the store needs before the first record: experiment, cells, dialogues and
-/// environment.
+/// environment.  threads: those of isolated cells; 0: all processors.
 StoredExperiment stored_experiment(const Plan& plan,
-                                   const std::vector<Device>& devices = {Device{}});
+                                   const std::vector<Device>& devices = {Device{}},
+                                   int threads = 0);
 
 }  // namespace turnbench

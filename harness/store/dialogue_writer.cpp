@@ -42,18 +42,24 @@ DialogueWriter::DialogueWriter(const Database& db)
     : db_(db),
       find_(db.prepare("SELECT json FROM dialogue WHERE dataset = ? AND id = ?")),
       next_(db.prepare("SELECT ifnull(max(number) + 1, 0) FROM dialogue WHERE dataset = ?")),
-      write_(db.prepare("INSERT INTO dialogue (dataset, id, turns, json, number) "
-                        "VALUES (?,?,?,?,?)")),
-      complete_(db.prepare("UPDATE dialogue SET json = ? WHERE dataset = ? AND id = ?")) {}
+      write_(db.prepare("INSERT INTO dialogue (dataset, id, turns, json, number, content, "
+                        "texts) VALUES (?,?,?,?,?,?,?)")),
+      complete_(db.prepare(
+          "UPDATE dialogue SET json = ?, content = ?, texts = ? WHERE dataset = ? AND id = ?")) {}
 
 bool DialogueWriter::add(const std::string& dataset, const std::string& id, std::int64_t turns,
-                         std::string_view json) {
+                         std::string_view json, const DialogueHashes& hashes) {
   find_ << dataset << id;
   const bool exists = find_.next(), lacks_texts = exists && unpacked_size(find_, 0) < json.size() &&
                                                   is_same_dialogue(unpacked_text(find_, 0), json);
   find_.reset();
-  if (lacks_texts) (complete_ << PackedText(json) << dataset << id).run();
-  if (exists) return false;
+  if (exists && !lacks_texts) return false;
+  DialogueHashes own = hashes_of(json);
+  if (own.content.empty()) own = hashes;
+  if (lacks_texts) {
+    (complete_ << PackedText(json) << own.content << own.texts << dataset << id).run();
+    return false;
+  }
   next_ << dataset;
   const std::int64_t number = next_.next() ? next_.integer(0) : 0;
   next_.reset();
@@ -62,7 +68,8 @@ bool DialogueWriter::add(const std::string& dataset, const std::string& id, std:
         "{}: found more than {} dialogues in the dataset {}, expected at most so many", db_.path(),
         kMostDialogues, printable(dataset));
   }
-  (write_ << dataset << id << turns << PackedText(json) << number).run();
+  (write_ << dataset << id << turns << PackedText(json) << number << own.content << own.texts)
+      .run();
   return true;
 }
 

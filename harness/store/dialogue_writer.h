@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "datasets/dialogue.h"
+#include "harness/store/dialogue_hashes.h"
 #include "harness/store/sqlite.h"
 
 namespace turnbench {
@@ -16,7 +17,8 @@ std::string without_texts(std::string_view json);
 /// True for the turns of such a dialogue.
 bool lacks_text(const Turn& turn);
 
-/// True if two stored dialogues are equal, or differ only because one of them has no texts.
+/// True if two stored dialogues of one dataset are equal, or differ only because one of them has no
+/// texts.
 bool is_same_dialogue(std::string_view first, std::string_view second);
 
 /// Adds dialogues to a store, within a transaction of the caller.
@@ -24,10 +26,10 @@ class DialogueWriter {
  public:
   explicit DialogueWriter(const Database& db);
   /// Returns false if the dataset has a dialogue of this id.  It stays as it is, or gets the texts
-  /// if they were left out.
+  /// if they were left out.  `hashes`: of a dialogue without texts
   /// @throws Error (runtime) if the dataset has too many dialogues
   bool add(const std::string& dataset, const std::string& id, std::int64_t turns,
-           std::string_view json);
+           std::string_view json, const DialogueHashes& hashes = {});
 
  private:
   const Database& db_;

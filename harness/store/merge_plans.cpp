@@ -107,13 +107,15 @@ void MergedPlans::add_datasets(const Database& store) {
 }
 
 void MergedPlans::add_dialogues(const Database& store) {
-  Statement read = store.prepare("SELECT dataset, id, turns, json FROM dialogue");
+  Statement read =
+      store.prepare(fmt::format("SELECT dataset, id, turns, json, {} FROM dialogue",
+                                has_dialogue_hashes(store) ? "content, texts" : "'', ''"));
   DialogueWriter writer(out_);
   Statement known = out_.prepare("SELECT turns, json FROM dialogue WHERE dataset = ? AND id = ?");
   while (read.next()) {
     const std::string dataset = read.text(0), id = read.text(1);
     const std::string json = unpacked_text(read, 3);
-    if (writer.add(dataset, id, read.integer(2), json)) continue;
+    if (writer.add(dataset, id, read.integer(2), json, {read.text(4), read.text(5)})) continue;
     known << dataset << id;
     const bool is_same = !known.next() || (known.integer(0) == read.integer(2) &&
                                            is_same_dialogue(unpacked_text(known, 1), json));

@@ -47,7 +47,7 @@ std::string build_description() {
                      hash_text(all).substr(0, kShownDigits), kCompiler, TURNBENCH_BUILD_TYPE);
 }
 
-std::string environment_card(const std::vector<Device>& devices) {
+std::string environment_card(const std::vector<Device>& devices, std::optional<int> threads) {
   utsname name{};
   uname(&name);
   OrderedJson card;
@@ -55,6 +55,7 @@ std::string environment_card(const std::vector<Device>& devices) {
   card["backend"] = description_of(make_backends(devices, 1));
   card["system"] = std::string(name.sysname) + " " + name.release + " " + name.machine;
   card["processors"] = available_processors();
+  if (threads) card["threads"] = *threads;
   SourceHashes sources = source_state().hashes;
   const bool cuda =
       std::any_of(devices.begin(), devices.end(), [](const Device& device) { return device.cuda; });

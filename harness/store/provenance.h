@@ -27,8 +27,10 @@ SourceState source_state();
 /// different results have different descriptions.
 std::string build_description();
 
-/// The machine and the build as JSON.  The records of a run refer to it.
-std::string environment_card(const std::vector<Device>& devices = {Device{}});
+/// The machine and the build as JSON, and the number of threads if results depend on it (the times
+/// of isolated cells).  The records of a run refer to it.
+std::string environment_card(const std::vector<Device>& devices = {Device{}},
+                             std::optional<int> threads = {});
 
 /// The hashes of the sources in an environment card; empty if it has none.
 SourceHashes sources_of(std::string_view environment_card);

@@ -44,6 +44,7 @@ struct ScoreValue {
 };
 
 std::string_view name_of(Record::Status status);
+Record::Status parse_status(std::string_view name);  ///< kError for unknown names
 inline bool is_failure(Record::Status status) {
   return status == Record::Status::kError || status == Record::Status::kOutOfMemory;
 }

@@ -1,14 +1,17 @@
 #include "harness/store/schema.h"
 
 #include "common/error.h"
+#include "common/text.h"
+#include "harness/store/dialogue_hashes.h"
 #include "harness/store/migration.h"
+#include "harness/store/packed_text.h"
 #include "harness/store/record_keys.h"
 #include "harness/store/schema_tables.h"
 
 namespace turnbench {
 namespace {
 
-constexpr int kSchemaVersion = 5;
+constexpr int kSchemaVersion = 6;
 constexpr int kOldestSchema = 1;
 constexpr int kApplicationId = 0x7475726E;  // "turn": distinguishes a store from other SQLite files
 
@@ -38,6 +41,28 @@ CREATE TABLE ledger (
   PRIMARY KEY (cell, dialogue, turn),
   FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
 )";
+
+// Additions of version 6, also to stores that get the tables of version 5 now.
+void add_dialogue_hashes(Database& db) {
+  Statement column = db.prepare("SELECT 1 FROM pragma_table_info('dialogue') WHERE name = 'texts'");
+  const bool exists = column.next();
+  column.reset();
+  if (!exists) {
+    for (const char* name : {"content", "texts"})
+      db.execute(fmt::format("ALTER TABLE dialogue ADD COLUMN {} TEXT NOT NULL DEFAULT ''", name));
+  }
+  Statement read = db.prepare("SELECT json, dataset, id FROM dialogue");
+  Statement write =
+      db.prepare("UPDATE dialogue SET content = ?, texts = ? WHERE dataset = ? AND id = ?");
+  while (read.next()) {
+    DialogueHashes hashes;
+    try {
+      hashes = hashes_of(unpacked_text(read, 0));
+    } catch (const Error&) {  // damaged; `turnbench doctor` finds it
+    }
+    (write << hashes.content << hashes.texts << read.view(1) << read.view(2)).run();
+  }
+}
 
 std::int64_t pragma(const Database& db, const std::string& name) {
   Statement s = db.prepare("PRAGMA " + name);
@@ -79,6 +104,10 @@ bool has_ledgers(const Database& db) {
 
 bool has_compact_tables(const Database& db) {
   return pragma(db, "user_version") >= 5;
+}
+
+bool has_dialogue_hashes(const Database& db) {
+  return pragma(db, "user_version") >= 6;
 }
 
 std::string cell_rows_sql(const Database& db, std::string_view table, std::string_view columns,
@@ -146,6 +175,7 @@ void migrate(Database& db) {
                                               error.what(), db.path()));
       }
     }
+    if (!has_dialogue_hashes(db)) add_dialogue_hashes(db);
   }
   db.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId,
                          kSchemaVersion));

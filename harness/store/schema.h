@@ -36,6 +36,9 @@ bool has_ledgers(const Database& db);
 /// Older stores opened read-only have the tables themselves.
 bool has_compact_tables(const Database& db);
 
+/// True if dialogues have hashes (dialogue_hashes.h).  Older stores opened read-only lack them.
+bool has_dialogue_hashes(const Database& db);
+
 /// SQL: the hash of the latest manifest of experiment ?1.
 constexpr std::string_view kLatestManifestSql =
     "(SELECT manifest_hash FROM experiment WHERE name = ?1 ORDER BY ordinal DESC LIMIT 1)";

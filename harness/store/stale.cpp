@@ -17,7 +17,7 @@ std::vector<StaleCell> stale_cells(const Store& store, const std::string& experi
     const auto found = now.find(part);
     return found == now.end() ? std::string() : found->second;
   };
-  const auto scored = store.dialogues_scored_by_others(experiment, hash("metrics"));
+  const auto scored = store.scores_of_others(experiment, hash("metrics")).dialogues;
   std::map<std::string, bool> built;  // by dataset: whether the current sources built its dialogues
   std::set<std::string> seen;
   for (const Cell& cell : store.cells(experiment)) {

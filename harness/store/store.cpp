@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
+#include "harness/store/dialogue_hashes.h"
 #include "harness/store/packed_text.h"
 #include "harness/store/record_keys.h"
 #include "harness/store/record_writer.h"
@@ -61,14 +62,14 @@ class ScoreWalk {
   bool more_ = false;
 };
 
-Record::Status parse_status(std::string_view text) {
-  return text == "ok"              ? Record::Status::kOk
-         : text == "no_value"      ? Record::Status::kNoValue
-         : text == "out_of_memory" ? Record::Status::kOutOfMemory
+}  // namespace
+
+Record::Status parse_status(std::string_view name) {
+  return name == "ok"              ? Record::Status::kOk
+         : name == "no_value"      ? Record::Status::kNoValue
+         : name == "out_of_memory" ? Record::Status::kOutOfMemory
                                    : Record::Status::kError;
 }
-
-}  // namespace
 
 std::string_view name_of(Record::Status status) {
   switch (status) {
@@ -189,6 +190,29 @@ std::map<std::string, int> Store::turn_counts(const std::string& dataset_hash) c
   Statement s = db_->prepare("SELECT id, turns FROM dialogue WHERE dataset = ?1");
   s << dataset_hash;
   while (s.next()) out[s.text(0)] = static_cast<int>(s.integer(1));
+  return out;
+}
+
+std::map<std::string, std::vector<std::string>> Store::text_hashes(
+    const std::string& dataset_hash) const {
+  std::map<std::string, std::vector<std::string>> out;
+  Statement s = db_->prepare(fmt::format("SELECT id, {} FROM dialogue WHERE dataset = ?1",
+                                         has_dialogue_hashes(*db_) ? "texts" : "''"));
+  s << dataset_hash;
+  while (s.next()) {
+    std::vector<std::string>& hashes = out[s.text(0)];
+    if (!s.view(1).empty()) hashes = split(s.view(1), " ");
+  }
+  return out;
+}
+
+std::map<std::string, std::string> Store::content_hashes(const std::string& dataset_hash) const {
+  std::map<std::string, std::string> out;
+  const bool has_hashes = has_dialogue_hashes(*db_);
+  Statement s = db_->prepare(fmt::format("SELECT id, {} FROM dialogue WHERE dataset = ?1",
+                                         has_hashes ? "content" : "json"));
+  s << dataset_hash;
+  while (s.next()) out[s.text(0)] = has_hashes ? s.text(1) : hashes_of(unpacked_text(s, 1)).content;
   return out;
 }
 

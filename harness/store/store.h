@@ -149,13 +149,19 @@ class Store {
   std::vector<Cell> cells(const std::string& experiment) const;
   /// The dialogues of a dataset: id -> number of turns.
   std::map<std::string, int> turn_counts(const std::string& dataset_hash) const;
+  /// The dialogues of a dataset: id -> hashes of the texts (dialogue_hashes.h), none in older
+  /// stores.
+  std::map<std::string, std::vector<std::string>> text_hashes(
+      const std::string& dataset_hash) const;
   /// The number of dialogues of each dataset, by its hash.
   std::map<std::string, std::size_t> dialogue_counts() const;
-  /// The dialogues of a dataset: id -> JSON.
-  std::map<std::string, std::string> dialogue_texts(const std::string& dataset_hash) const;
+  /// The dialogues of a dataset: id -> hash of the JSON; "" for dialogues without texts in stores
+  /// of versions before 6.
+  std::map<std::string, std::string> content_hashes(const std::string& dataset_hash) const;
   /// The stored result of one dialogue in one cell.
   struct StoredResult {
     int turns = 0;                     ///< stored turns
+    bool has_failed = false;           ///< one of them has
     std::vector<std::string> changed;  ///< parts of the program that have changed since
   };
   /// The results of a cell: dialogue -> result.  `now`: the sources to compare with.  Empty for an
@@ -165,10 +171,13 @@ class Store {
   /// True if parts of the program that determine the cell's results have changed since some of them
   /// were computed.
   bool has_changed_results(const Cell& cell, const SourceHashes& now) const;
-  /// cell -> number of dialogues with scores by the cell's own metric that other `sources`
-  /// computed.  Cells without such scores are omitted.
-  std::map<std::string, std::size_t> dialogues_scored_by_others(const std::string& experiment,
-                                                                const std::string& sources) const;
+  /// Scores by metrics of this program that other `sources` computed.
+  struct ScoresOfOthers {
+    std::map<std::string, std::size_t> dialogues;  ///< cell -> number of them; only cells with any
+    /// Metric and post-processing -> cells.
+    std::map<std::pair<std::string, std::string>, std::set<std::string>> metrics;
+  };
+  ScoresOfOthers scores_of_others(const std::string& experiment, const std::string& sources) const;
   /// Hash of the sources that built a dataset's dialogues most recently; empty if unknown.
   std::string dataset_sources(const std::string& dataset_hash) const;
   /// Cells in which a dialogue has the same results as in `cell`: they differ only in the number of

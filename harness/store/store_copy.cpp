@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/json.h"
 #include "harness/store/compressed_file.h"
 #include "harness/store/dialogue_writer.h"
 #include "harness/store/packed_text.h"
@@ -108,9 +109,25 @@ std::string without_folder(const std::string& text, std::size_t begin, std::stri
   return text.substr(0, begin) + text.substr(last + 1);
 }
 
+/// Removes the folders of imported predictions from environment cards.
+void remove_prediction_paths(Database& db) {
+  Statement rows = db.prepare("SELECT id, json FROM environment");
+  Statement update = db.prepare("UPDATE environment SET json = ? WHERE id = ?");
+  while (rows.next()) {
+    OrderedJson card = OrderedJson::parse(rows.view(1), nullptr, false);
+    if (!card.is_object() || !card.contains("imported")) continue;
+    OrderedJson& imported = card["imported"];
+    if (!imported.is_object() || !imported.contains("file") || !imported["file"].is_string())
+      continue;
+    imported["file"] = fs::path(imported["file"].get<std::string>()).filename().string();
+    (update << card.dump(1) << rows.view(0)).run();
+  }
+}
+
 /// Removes folders from the descriptions that resolve_experiment writes.
 void remove_paths(Database& db) {
   db.execute("UPDATE experiment SET directory = ''");
+  remove_prediction_paths(db);
   for (const char* table : {"model", "dataset"}) {
     Statement rows = db.prepare(fmt::format("SELECT hash, description FROM {}", table));
     Statement update =

@@ -1,7 +1,6 @@
 // Stored results that a run need not compute, and those among them that other sources computed.
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "common/error.h"
@@ -9,6 +8,7 @@
 #include "harness/store/record_keys.h"
 #include "harness/store/schema.h"
 #include "harness/store/store.h"
+#include "metrics/metric.h"
 
 namespace turnbench {
 
@@ -40,12 +40,13 @@ std::map<std::string, Store::StoredResult> Store::stored_results(const std::stri
   const std::string canonical = method.text(0);
   std::map<std::string, std::vector<std::string>, std::less<>> changed;  // by environment
   const StoredTexts environments = StoredTexts::environments(*db_);
-  Statement s = db_->prepare(cell_rows_sql(*db_, "record", "x.environment"));
+  Statement s = db_->prepare(cell_rows_sql(*db_, "record", "x.environment, x.status"));
   s << cell;
   auto held = out.end();
   while (s.next()) {
     if (held == out.end() || held->first != s.view(0)) held = out.try_emplace(s.text(0)).first;
     ++held->second.turns;
+    held->second.has_failed |= is_failure(parse_status(s.text(3)));
     const std::string_view environment = environments.of(s, 2);
     auto of = changed.find(environment);
     if (of == changed.end()) {
@@ -128,43 +129,36 @@ bool Store::has_changed_results(const Cell& cell, const SourceHashes& now) const
   return any_changed(own);
 }
 
-std::map<std::string, std::size_t> Store::dialogues_scored_by_others(
-    const std::string& experiment, const std::string& sources) const {
-  std::map<std::string, std::size_t> out;
+Store::ScoresOfOthers Store::scores_of_others(const std::string& experiment,
+                                              const std::string& sources) const {
+  ScoresOfOthers out;
   if (has_compact_tables(*db_)) {  // the scores are read only if some may be of other sources
     Statement any = db_->prepare("SELECT 1 FROM source WHERE hash <> ?");
     any << sources;
     if (!any.next()) return out;
   }
-  std::vector<std::array<std::string, 3>> cells;  // key, metric, postprocess
-  Statement all = db_->prepare(fmt::format(
-      "SELECT c.key, c.metric, c.postprocess FROM {} e JOIN cell c ON c.key = e.cell", kCellsSql));
-  all << experiment;
-  while (all.next()) cells.push_back({all.text(0), all.text(1), all.text(2)});
+  const auto text = [&](const char* column) {
+    return has_compact_tables(*db_)
+               ? fmt::format("(SELECT n.name FROM name n WHERE n.id = x.{})", column)
+               : fmt::format("x.{}", column);
+  };
   const std::string others =
-      has_sources(*db_) ? "x.sources IS NOT " + source_sql(*db_, "?4") : std::string("'' <> ?4");
-  Statement s =
-      db_->prepare(cell_rows_sql(*db_, "score", "x.value",
-                                 fmt::format("x.metric = {} AND x.postprocess = {} AND {}",
-                                             name_sql(*db_, "?2"), name_sql(*db_, "?3"), others)));
-  for (const auto& [cell, metric, postprocess] : cells) {
-    s << cell << metric << postprocess << sources;
+      has_sources(*db_) ? "x.sources IS NOT " + source_sql(*db_, "?2") : std::string("'' <> ?2");
+  Statement s = db_->prepare(cell_rows_sql(
+      *db_, "score", fmt::format("{}, {}", text("metric"), text("postprocess")), others));
+  for (const std::string& cell : cell_keys(*db_, experiment)) {
+    s << cell << sources;
     std::string dialogue;
-    for (bool first = true; s.next(); first = false) {
+    for (bool first = true; s.next();) {
+      if (known_metric(s.view(2)) == nullptr) continue;  // fidelity, or of another version
+      out.metrics[{s.text(2), s.text(3)}].insert(cell);
       if (!first && s.view(0) == dialogue) continue;
+      first = false;
       dialogue = s.text(0);
-      ++out[cell];
+      ++out.dialogues[cell];
     }
     s.reset();
   }
-  return out;
-}
-
-std::map<std::string, std::string> Store::dialogue_texts(const std::string& dataset_hash) const {
-  std::map<std::string, std::string> out;
-  Statement s = db_->prepare("SELECT id, json FROM dialogue WHERE dataset = ?");
-  s << dataset_hash;
-  while (s.next()) out[s.text(0)] = unpacked_text(s, 1);
   return out;
 }
 

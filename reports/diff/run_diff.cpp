@@ -7,10 +7,10 @@
 #include <tuple>
 #include <utility>
 
-#include "harness/store/dialogue_writer.h"
 #include "reports/common_turns.h"
 #include "reports/diff/cell_pairs.h"
 #include "reports/diff/protocol_fields.h"
+#include "reports/populations.h"
 
 namespace turnbench {
 namespace {
@@ -30,19 +30,20 @@ class Dialogues {
     const auto [known, is_new] = known_.try_emplace({first.dataset_hash, second.dataset_hash});
     CommonDialogues& out = known->second;
     if (!is_new) return out;
-    auto population = std::make_shared<Population>();
-    population->name = first.dataset_hash;
-    const auto theirs = second_.store->dialogue_texts(second.dataset_hash);
-    for (const auto& [id, text] : first_.store->dialogue_texts(first.dataset_hash)) {
+    HashedDialogues hashes = first_.store->text_hashes(first.dataset_hash), both;
+    const bool is_same_dataset = first.dataset_hash == second.dataset_hash;
+    const auto theirs = second_.store->content_hashes(second.dataset_hash);
+    for (const auto& [id, content] : first_.store->content_hashes(first.dataset_hash)) {
       const auto found = theirs.find(id);
       if (found == theirs.end()) continue;
-      if (is_same_dialogue(found->second, text)) {
-        population->ids.push_back(id);
+      if (is_same_dataset || (found->second == content && !content.empty())) {
+        both[id] = std::move(hashes[id]);
       } else {
         out.other_content.insert(id);
       }
     }
-    out.population = std::move(population);
+    out.population =
+        make_populations({{first.dataset_hash, std::move(both)}}).at(first.dataset_hash);
     return out;
   }
 

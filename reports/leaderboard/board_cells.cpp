@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "reports/common_turns.h"
 #include "reports/leaderboard/joined_cells.h"
+#include "reports/populations.h"
 
 namespace turnbench {
 namespace {
@@ -35,7 +36,8 @@ class BoardReader {
   /// Cost -> cell -> values.
   using Costs = std::map<std::string, std::map<std::string, Stratum>>;
   Costs read_costs(const BoardExperiment& experiment, const std::vector<Cell>& cells);
-  std::shared_ptr<const Population> population(const std::string& dataset);
+  /// The dialogues of each dataset in all stores: a run with --limit stores only some of them.
+  void read_populations(const std::vector<BoardExperiment>& experiments);
   const Store& store_at(const std::string& path) const;
   void require_cells() const;
   void add_notes(const std::vector<std::string>& smoke);
@@ -81,6 +83,7 @@ BoardCells BoardReader::read() {
     }
     std::erase_if(chosen, is_smoke);
   }
+  read_populations(chosen);
   for (const BoardExperiment& experiment : chosen) add(experiment);
   require_cells();
   add_notes(smoke);
@@ -92,16 +95,20 @@ const Store& BoardReader::store_at(const std::string& path) const {
                         [&](const Store* store) { return store->path() == path; });
 }
 
-/// The dialogues of a dataset in all stores: a run with --limit stores only some of them.
-std::shared_ptr<const Population> BoardReader::population(const std::string& dataset) {
-  std::shared_ptr<const Population>& out = populations_[dataset];
-  if (out) return out;
-  std::set<std::string> ids;
-  for (const Store* store : stores_) {
-    for (const auto& [id, turns] : store->turn_counts(dataset)) ids.insert(id);
+void BoardReader::read_populations(const std::vector<BoardExperiment>& experiments) {
+  std::map<std::string, HashedDialogues> datasets;
+  for (const BoardExperiment& experiment : experiments) {
+    for (const Cell& cell : experiment.store->cells(experiment.name)) {
+      const auto [dataset, is_new] = datasets.try_emplace(cell.dataset_hash);
+      for (const Store* store : is_new ? stores_ : std::vector<const Store*>()) {
+        for (auto& [id, hashes] : store->text_hashes(cell.dataset_hash)) {
+          std::vector<std::string>& known = dataset->second[id];
+          if (known.empty()) known = std::move(hashes);
+        }
+      }
+    }
   }
-  out = std::make_shared<const Population>(Population{dataset, {ids.begin(), ids.end()}});
-  return out;
+  populations_ = make_populations(datasets);
 }
 
 BoardReader::Costs BoardReader::read_costs(const BoardExperiment& experiment,
@@ -115,7 +122,7 @@ BoardReader::Costs BoardReader::read_costs(const BoardExperiment& experiment,
       if (turn.status != Record::Status::kOk) continue;
       Stratum& stratum = out[name][turn.cell];
       if (stratum.population == nullptr) {
-        stratum.population = population(dataset_of.at(turn.cell));
+        stratum.population = populations_.at(dataset_of.at(turn.cell));
         stratum.is_share = false;
         stratum.scale = unit == nullptr ? 1 : unit->scale;
       }
@@ -152,7 +159,7 @@ void BoardReader::add(const BoardExperiment& experiment) {
   for (const Store::Failure& failure : results.failures()) {
     const auto of = std::find_if(results.cells().begin(), results.cells().end(),
                                  [&](const Cell& cell) { return cell.key == failure.cell; });
-    const std::vector<std::string>& ids = population(of->dataset_hash)->ids;
+    const std::vector<std::string>& ids = populations_.at(of->dataset_hash)->ids;
     const auto found = std::lower_bound(ids.begin(), ids.end(), failure.dialogue);
     ++failed[failure.cell][static_cast<std::uint32_t>(found - ids.begin())];
   }
@@ -163,7 +170,7 @@ void BoardReader::add(const BoardExperiment& experiment) {
     if (!read_.emplace(store.path(), cell.key).second) continue;  // in another experiment, too
     BoardCell own{cell,
                   store.path(),
-                  restricted(results.stratum(cell.key, -1), population(cell.dataset_hash)),
+                  restricted(results.stratum(cell.key, -1), populations_.at(cell.dataset_hash)),
                   {},
                   failed[cell.key],
                   0,

@@ -26,38 +26,51 @@ class ContributionSums {
     const auto count = static_cast<double>(turns.size());
     out_.mean += sum / count / strata_;
     out_.turns += static_cast<int>(turns.size());
-    Sums& of = populations_[population->name];
-    of.population = population;
+    const std::shared_ptr<const Units> units = population->units ? population->units : population;
+    Sums& of = populations_[units->name];
+    of.units = units;
     of.weight += 1 / strata_;
-    of.of_dialogue.resize(population->ids.size());
+    of.of_unit.resize(units->ids.size());
+    std::vector<bool>& seen = seen_[population->name];
+    seen.resize(population->ids.size());
     for (std::size_t i = 0; i < turns.size();) {
-      OfDialogue& dialogue = of.of_dialogue[turns[i].dialogue];
+      const std::uint32_t dialogue = turns[i].dialogue;
+      OfUnit& unit = of.of_unit[population->units ? population->unit_of[dialogue] : dialogue];
       double own = 0, own_turns = 0;
-      for (const std::uint32_t id = turns[i].dialogue; i < turns.size() && turns[i].dialogue == id;
-           ++i) {
+      for (; i < turns.size() && turns[i].dialogue == dialogue; ++i) {
         own += turns[i].value;
         ++own_turns;
       }
-      dialogue.present = true;
-      dialogue.part += own / (strata_ * count);
-      dialogue.full_part += own_turns / (strata_ * count);
-      dialogue.residual += (own - own_turns * sum / count) / (strata_ * count);
+      if (!seen[dialogue]) {
+        seen[dialogue] = true;
+        ++unit.dialogues;
+        ++out_.dialogues;
+      }
+      unit.part += own / (strata_ * count);
+      unit.full_part += own_turns / (strata_ * count);
+      unit.residual += (own - own_turns * sum / count) / (strata_ * count);
     }
   }
 
   Contributions take() {
     for (auto& [name, of] : populations_) {
       Contributions::OfPopulation& out = out_.populations.emplace_back();
-      out.population = of.population;
+      out.units = of.units;
       out.weight = of.weight;
-      for (std::size_t i = 0; i < of.of_dialogue.size(); ++i) {
-        const OfDialogue& dialogue = of.of_dialogue[i];
-        if (!dialogue.present) continue;
-        out.dialogues.push_back(static_cast<std::uint32_t>(i));
-        out.parts.push_back(dialogue.part);
-        out.full_parts.push_back(dialogue.full_part);
-        out.residuals.push_back(dialogue.residual);
+      double squares = 0;
+      bool groups = false;
+      for (std::size_t i = 0; i < of.of_unit.size(); ++i) {
+        const OfUnit& unit = of.of_unit[i];
+        if (unit.dialogues == 0) continue;
+        out.present.push_back(static_cast<std::uint32_t>(i));
+        out.parts.push_back(unit.part);
+        out.full_parts.push_back(unit.full_part);
+        out.residuals.push_back(unit.residual);
+        squares += unit.full_part * unit.full_part;
+        groups |= unit.dialogues > 1;
       }
+      out.size = groups ? of.weight * of.weight / squares : static_cast<double>(out.present.size());
+      out_.groups |= groups;
     }
     return std::move(out_);
   }
@@ -69,17 +82,18 @@ class ContributionSums {
   }
 
  private:
-  struct OfDialogue {
+  struct OfUnit {
     double part = 0, full_part = 0, residual = 0;
-    bool present = false;
+    int dialogues = 0;
   };
   struct Sums {
-    std::shared_ptr<const Population> population;
+    std::shared_ptr<const Units> units;
     double weight = 0;
-    std::vector<OfDialogue> of_dialogue;  // by index
+    std::vector<OfUnit> of_unit;  // by index
   };
   double strata_;
-  std::map<std::string_view, Sums> populations_;  // the names are owned by the populations
+  std::map<std::string_view, Sums> populations_;        // the names are owned by the units
+  std::map<std::string_view, std::vector<bool>> seen_;  // dialogues, by dataset
   Contributions out_;
 };
 
@@ -103,12 +117,6 @@ std::vector<TurnValue> common_turns(const Stratum& ours, const Stratum& theirs) 
 }
 
 }  // namespace
-
-int Contributions::dialogues() const {
-  std::size_t out = 0;
-  for (const OfPopulation& p : populations) out += p.dialogues.size();
-  return static_cast<int>(out);
-}
 
 void Contributions::subtract(double constant) {
   mean -= constant;

@@ -29,7 +29,7 @@ double no_difference_probability(const Contributions& contributions, double marg
   };
   std::vector<Open> open;
   for (const Contributions::OfPopulation& p : contributions.populations)
-    open.push_back({static_cast<double>(p.dialogues.size()), p.weight});
+    open.push_back({p.size, p.weight});
   std::sort(open.begin(), open.end(),
             [](const Open& a, const Open& b) { return a.n / a.weight < b.n / b.weight; });
   for (; !open.empty(); open.pop_back()) {

@@ -16,7 +16,7 @@ constexpr double kRounding = 1e-9;   // sums with a smaller difference count as 
 /// A member's |sum_i d_i| and its scale sqrt(sum_i d_i^2).
 struct Observed {
   double size = 0, scale = 0;
-  std::size_t differing = 0;  ///< dialogues
+  std::size_t differing = 0;  ///< units
   double statistic() const { return scale > 0 ? size / scale : 0; }
 };
 

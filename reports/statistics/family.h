@@ -24,8 +24,8 @@ struct PValue {
 
 /// Two-sided sign-flip tests of a family of differences on the same flips (see SignFlips).  The
 /// statistic is |sum_i d_i| / sqrt(sum_i d_i^2), whose denominator is invariant under flips.  For a
-/// difference on at most SignFlips::kMaxEnumerated dialogues, all flips of these are enumerated.
-/// All members must have means.  Memory grows with the number of dialogues plus the number of
+/// difference on at most SignFlips::kMaxEnumerated units, all flips of these are enumerated.
+/// All members must have means.  Memory grows with the number of units plus the number of
 /// flips, not with their product.
 std::vector<PValue> test_family(const std::vector<const Contributions*>& family,
                                 Adjustment adjustment);

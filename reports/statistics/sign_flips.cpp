@@ -9,42 +9,42 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kGroup = 8;  // dialogues whose signs form one byte
+constexpr std::size_t kGroup = 8;  // units whose signs form one byte
 
 }  // namespace
 
 SignFlips::SignFlips(const std::vector<const Contributions*>& family) {
-  std::map<std::string_view, const Population*> named;
+  std::map<std::string_view, const Units*> named;
   std::map<std::string_view, std::vector<bool>> differs;  // by index
   for (const Contributions* member : family) {
     for (const Contributions::OfPopulation& p : member->populations) {
-      named[p.population->name] = p.population.get();
-      std::vector<bool>& of = differs[p.population->name];
-      of.resize(p.population->ids.size());
-      for (std::size_t i = 0; i < p.dialogues.size(); ++i) {
-        if (p.parts[i] != 0) of[p.dialogues[i]] = true;
+      named[p.units->name] = p.units.get();
+      std::vector<bool>& of = differs[p.units->name];
+      of.resize(p.units->ids.size());
+      for (std::size_t i = 0; i < p.present.size(); ++i) {
+        if (p.parts[i] != 0) of[p.present[i]] = true;
       }
     }
   }
   for (const auto& [name, of] : differs) {
-    std::vector<std::uint32_t>& dialogues = populations_[name].dialogues;
+    std::vector<std::uint32_t>& units = populations_[name].units;
     for (std::size_t i = 0; i < of.size(); ++i) {
-      if (of[i]) dialogues.push_back(static_cast<std::uint32_t>(i));
+      if (of[i]) units.push_back(static_cast<std::uint32_t>(i));
     }
   }
   std::size_t total = 0;
-  for (const auto& [name, p] : populations_) total += p.dialogues.size();
+  for (const auto& [name, p] : populations_) total += p.units.size();
   all_ = total <= kMaxEnumerated;
   count_ = all_ ? std::size_t{1} << total : kFlips;
-  std::size_t number = 0;  // index of a dialogue in the whole family
+  std::size_t number = 0;  // index of a unit in the whole family
   for (auto& [name, p] : populations_) {
-    p.signs.assign((p.dialogues.size() + kGroup - 1) / kGroup, {});
+    p.signs.assign((p.units.size() + kGroup - 1) / kGroup, {});
     for (auto& bytes : p.signs) bytes.resize(count_);
-    for (std::size_t i = 0; i < p.dialogues.size(); ++i, ++number) {
+    for (std::size_t i = 0; i < p.units.size(); ++i, ++number) {
       std::vector<std::uint8_t>& bytes = p.signs[i / kGroup];
       const std::size_t bit = i % kGroup;
       Random random = Random::from(
-          {seed_of("sign flips"), seed_of(name), seed_of(named[name]->ids[p.dialogues[i]])});
+          {seed_of("sign flips"), seed_of(name), seed_of(named[name]->ids[p.units[i]])});
       std::uint64_t word = 0;
       for (std::size_t flip = 0; flip < count_; ++flip) {
         if (!all_ && flip % 64 == 0) word = random.next();
@@ -58,8 +58,8 @@ SignFlips::SignFlips(const std::vector<const Contributions*>& family) {
 std::vector<double> SignFlips::sums(const Contributions& member) const {
   std::vector<double> out(count_, 0.0);
   for (const Contributions::OfPopulation& p : member.populations) {
-    const OfPopulation& signs = populations_.at(p.population->name);
-    std::size_t at = 0;  // index among the member's dialogues
+    const OfPopulation& signs = populations_.at(p.units->name);
+    std::size_t at = 0;  // index among the member's units
     for (std::size_t group = 0; group < signs.signs.size(); ++group) {
       // The sums of eight parts with all combinations of signs are 256; each is the sum with one
       // sign fewer, plus twice that part.  A flip looks up one of them instead of eight products
@@ -69,9 +69,9 @@ std::vector<double> SignFlips::sums(const Contributions& member) const {
       bool any = false;
       for (std::size_t bit = 0; bit < kGroup; ++bit) {
         const std::size_t number = group * kGroup + bit;
-        if (number >= signs.dialogues.size()) break;
-        while (at < p.dialogues.size() && p.dialogues[at] < signs.dialogues[number]) ++at;
-        if (at == p.dialogues.size() || p.dialogues[at] != signs.dialogues[number]) continue;
+        if (number >= signs.units.size()) break;
+        while (at < p.present.size() && p.present[at] < signs.units[number]) ++at;
+        if (at == p.present.size() || p.present[at] != signs.units[number]) continue;
         parts[bit] = p.parts[at];
         any |= parts[bit] != 0;
       }

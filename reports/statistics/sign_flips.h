@@ -9,14 +9,14 @@
 
 namespace turnbench {
 
-/// The flips that a family of differences shares: a matrix of signs, flips x dialogues, restricted
-/// to the dialogues where anything differs.  If a method and its baseline are exchangeable, every
-/// difference could equally have the opposite sign, independently for each dialogue.
+/// The flips that a family of differences shares: a matrix of signs, flips x units, restricted to
+/// the units where anything differs.  If a method and its baseline are exchangeable, every
+/// difference could equally have the opposite sign, independently for each unit.
 ///
-/// With at most `kMaxEnumerated` dialogues these are all flips, the first of which is the identity;
-/// otherwise `kFlips` random ones.  A dialogue's signs are drawn from common/random.h, seeded with
-/// the names of its dataset and of itself, so that they depend neither on the other rows of a table
-/// nor on their order.
+/// With at most `kMaxEnumerated` units these are all flips, the first of which is the identity;
+/// otherwise `kFlips` random ones.  A unit's signs are drawn from common/random.h, seeded with the
+/// names of its Units and of itself, so that they depend neither on the other rows of a table nor
+/// on their order.
 class SignFlips {
  public:
   static constexpr std::size_t kFlips = 4999, kMaxEnumerated = 11;
@@ -35,8 +35,8 @@ class SignFlips {
 
  private:
   struct OfPopulation {
-    std::vector<std::uint32_t> dialogues;  ///< where anything differs, ascending
-    /// [eight dialogues][flip]: one bit per dialogue.
+    std::vector<std::uint32_t> units;  ///< where anything differs, ascending
+    /// [eight units][flip]: one bit per unit.
     std::vector<std::vector<std::uint8_t>> signs;
   };
   std::map<std::string_view, OfPopulation> populations_;

@@ -7,10 +7,18 @@
 
 namespace turnbench {
 
-/// The dialogues of one dataset.  A dialogue is identified by its index in `ids`, which are sorted.
-struct Population {
+/// Units of observation, which are independent of each other.  A unit is identified by its index in
+/// `ids`.
+struct Units {
   std::string name;
   std::vector<std::string> ids;
+};
+
+/// The dialogues of one dataset, sorted by id.  They are the units, unless some of them share texts
+/// with each other or with dialogues of other datasets.
+struct Population : Units {
+  std::shared_ptr<const Units> units;  ///< null: the dialogues
+  std::vector<std::uint32_t> unit_of;  ///< by dialogue: index in `units`
 };
 
 /// The value of one turn of one dialogue.

@@ -102,7 +102,7 @@ TEST(MalformedStore, Contents) {
   const Malformed cases[] = {
       sql("another program's", "PRAGMA application_id=1", "an SQLite file of another program"),
       sql("newer schema", "PRAGMA user_version=99",
-          "found schema version 99, expected 1 to 5: made by a newer turnbench"),
+          "found schema version 99, expected 1 to 6: made by a newer turnbench"),
       sql("older schema", "PRAGMA user_version=0", "found schema version 0"),
       sql("missing table", "DROP TABLE score_data", "no such table: score_data"),
       sql("missing column",
@@ -188,11 +188,11 @@ TEST(MalformedStore, RunDoesNotOverwriteOtherFiles) {
       {"newer schema",
        [](const TemporaryDirectory& d) -> Arguments {
          const std::string file = d.write("s.db", small_store());
-         execute(file, "PRAGMA user_version=6");
+         execute(file, "PRAGMA user_version=7");
          d.write("small.csv", "method,value\nfull,1\n");
          return {"run", d.write("m.json", small_manifest()), "--db", file};
        },
-       "found schema version 6, expected 1 to 5"},
+       "found schema version 7, expected 1 to 6"},
       {"no such directory",
        [](const TemporaryDirectory& d) -> Arguments {
          d.write("small.csv", "method,value\nfull,1\n");

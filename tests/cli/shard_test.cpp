@@ -222,6 +222,10 @@ TEST_F(ShardedRun, MissingAndFailedUnitsAreCounted) {
   EXPECT_EQ(status("a.db", 1)["shards"][0]["failed"], 1);
   const Finished retried = run_program({"status", file("a.db"), "retry", "--quiet"});
   EXPECT_EQ(retried.code, 0) << retried.err;
+  const Json first = status("a.db", 1)["shards"][0];
+  EXPECT_EQ(first["failed"], 0);
+  EXPECT_EQ(first["missing"], 1) << "only failed records are computed again";
+  EXPECT_EQ(run("a.db", {"--shard", "1/2", "--quiet"}).code, 0);
   const Json shards = status("a.db", 0)["shards"];
   for (const Json& each : shards) EXPECT_EQ(each["done"], each["units"]);
 }

@@ -329,7 +329,7 @@ TEST(Judge, MigratesOlderStores) {
   EXPECT_EQ(run_program({"report", judged.db}).code, 0);
   EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 1) << "reading changes nothing";
   EXPECT_EQ(judged.run().code, 0);
-  EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 5);
+  EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 6);
   EXPECT_EQ(judged.count_of("judgement"), 8);
 }
 

@@ -131,8 +131,7 @@ TEST(Estimate, ConstantValuesHaveAnInterval) {
 // Values that hold by definition are exact, such as the agreement of full attention with itself.
 TEST(Estimate, OfExactValuesHasNoWidth) {
   Stratum exact, measured;
-  exact.population = measured.population =
-      std::make_shared<Population>(Population{"set", {"a", "b", "c"}});
+  exact.population = measured.population = population("set", 3);
   for (std::uint32_t i = 0; i < 3; ++i) {
     exact.turns.push_back({i, 0, 1});
     measured.turns.push_back({i, 0, 1});

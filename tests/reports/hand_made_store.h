@@ -46,7 +46,7 @@ class HandMadeStore {
     for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
       experiment.datasets.emplace_back(dataset, "a dataset");
       for (const char* id : {"a", "b", "c", "d"})
-        experiment.dialogues.push_back({dataset, id, 2, to_json_line(dialogue(id))});
+        experiment.dialogues.push_back({dataset, id, 2, to_json_line(dialogue(dataset, id))});
       for (const char* position : {"begin", "end"}) {
         for (const std::string& method : methods) {
           Cell c;
@@ -71,14 +71,16 @@ class HandMadeStore {
     store_.add_experiment(experiment);
   }
 
-  /// A dialogue of two turns: "Question 1 of a?" with the reference "here".
-  static Dialogue dialogue(const std::string& id) {
+  /// A dialogue of two turns: "Question 1 of a?" with the reference "here".  Dialogues of the
+  /// second dataset have another reference, too, because equal dialogues are one unit.
+  static Dialogue dialogue(const std::string& dataset, const std::string& id) {
     Dialogue out;
     out.id = id;
     for (int turn : {1, 2}) {
       Turn& t = out.turns.emplace_back();
       t.question = "Question " + std::to_string(turn) + " of " + id + "?";
       t.references = {"here"};
+      if (dataset == "tiny-hop") t.references.emplace_back("there");
     }
     return out;
   }

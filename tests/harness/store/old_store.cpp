@@ -104,6 +104,13 @@ void copy_rows(Database& to, const std::string& table, const std::string& column
 }  // namespace
 
 void make_older(const std::string& path, int version) {
+  if (version == 5) {
+    Database(path, Database::Mode::kReadWrite)
+        .execute(
+            "ALTER TABLE dialogue DROP COLUMN content; ALTER TABLE dialogue DROP COLUMN texts; "
+            "PRAGMA user_version=5");
+    return;
+  }
   const std::string older = path + ".older";
   {
     Database to(older, Database::Mode::kCreate);

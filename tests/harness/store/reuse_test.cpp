@@ -144,6 +144,17 @@ TEST(Stale, ChangedMetricsCauseRescoringOfStoredAnswers) {
   EXPECT_EQ(sweep.status().find("stale"), std::string::npos) << sweep.status();
 }
 
+TEST(Stale, ChangedMetricsCauseRescoringByAdditionalMetrics) {
+  const ReusedSweep sweep;
+  ASSERT_EQ(run_program({"score", sweep.db, "--metric", "exact_match"}).code, 0);
+  const Dump scored = sweep.results();
+  execute(sweep.db, "UPDATE score SET sources = 'x', value = 0.125 WHERE metric = 'exact_match'");
+  EXPECT_NE(sweep.status().find("metrics changed since"), std::string::npos) << sweep.status();
+  EXPECT_EQ(sweep.run().code, 0);
+  expect_same(sweep.results(), scored);
+  EXPECT_EQ(sweep.status().find("stale"), std::string::npos) << sweep.status();
+}
+
 TEST(Stale, DialoguesAreRebuiltAndCompared) {
   const ReusedSweep sweep;
   execute(sweep.db, "UPDATE dataset SET sources = 'x'");

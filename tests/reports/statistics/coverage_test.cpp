@@ -246,6 +246,68 @@ TEST(Coverage, IntervalsOfMeansOverDatasetsCover) {
   }
 }
 
+/// Scores of 0 or 1 with the mean .7 for questions about `texts` texts, `questions(i)` about text
+/// i. Half of the questions share their text's random number.
+template <typename Questions>
+std::vector<std::vector<double>> draw_texts(Random& random, std::size_t texts,
+                                            const Questions& questions) {
+  std::vector<std::vector<double>> out(texts);
+  for (std::size_t i = 0; i < texts; ++i) {
+    const double luck = random.uniform();
+    out[i].resize(questions(i));
+    for (double& x : out[i]) x = (random.below(2) == 0 ? luck : random.uniform()) < .7 ? 1 : 0;
+  }
+  return out;
+}
+
+/// The percentages of trials whose intervals cover .7: of the mean of one dialogue for each
+/// question, which are units by text, or for comparison, units of their own.
+template <typename Questions>
+std::pair<double, double> coverage_of_texts(std::size_t texts, const Questions& questions) {
+  Random random(20260301);
+  int grouped = 0, alone = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    std::vector<double> scores;
+    auto units = std::make_shared<Units>(test::population("texts", texts)->name,
+                                         test::population("", texts)->ids);
+    std::vector<std::uint32_t> unit_of;
+    const auto drawn = draw_texts(random, texts, questions);
+    for (std::size_t i = 0; i < texts; ++i) {
+      for (double x : drawn[i]) {
+        scores.push_back(x);
+        unit_of.push_back(static_cast<std::uint32_t>(i));
+      }
+    }
+    auto by_text = std::make_shared<Population>(*test::population("p", scores.size()));
+    const Stratum each = test::stratum(by_text, scores);
+    const auto covers = [&] {
+      const Contributions mean = contributions(std::vector<const Stratum*>{&each});
+      const Interval ends = share_interval(mean.mean, spread_of(mean));
+      return ends.low <= .7 && .7 <= ends.high;
+    };
+    alone += covers();
+    by_text->units = units;
+    by_text->unit_of = unit_of;
+    grouped += covers();
+  }
+  return {100.0 * grouped / kTrials, 100.0 * alone / kTrials};
+}
+
+TEST(Coverage, IntervalsOfDialoguesThatShareTextsCover) {
+  for (const std::size_t n : {12u, 24u, 96u}) {
+    const auto [four, four_alone] = coverage_of_texts(n, [](std::size_t) { return 4; });
+    const auto [mixed, mixed_alone] =
+        coverage_of_texts(n, [](std::size_t i) { return 1 + i * i % 7; });
+    EXPECT_GE(four, 93) << n;
+    EXPECT_GE(mixed, 93) << n;
+    EXPECT_LT(four_alone, 93) << n;
+    std::printf(
+        "  %3zu texts  4 dialogues each %5.1f%% (as units %5.1f%%), 1 to 5 each %5.1f%% "
+        "(%5.1f%%)\n",
+        n, four, four_alone, mixed, mixed_alone);
+  }
+}
+
 // Times vary by a factor rather than a sum.
 TEST(Coverage, IntervalsOfTimesCover) {
   const auto times = [](Random& random, std::size_t count) {

@@ -128,7 +128,7 @@ TEST(SignFlips, SumsAreTheProductOfMatrices) {
   ASSERT_FALSE(flips.are_all());
   const std::vector<double> sums = flips.sums(family[1]);
   std::vector<Random> of_dialogue;
-  for (const std::string& id : family[1].populations[0].population->ids)
+  for (const std::string& id : family[1].populations[0].units->ids)
     of_dialogue.push_back(Random::from({seed_of("sign flips"), seed_of("p"), seed_of(id)}));
   std::vector<std::uint64_t> words(of_dialogue.size());
   for (std::size_t flip = 0; flip < flips.count(); ++flip) {
