@@ -35,7 +35,8 @@ std::string judge_prompt(const Rubric& rubric, const Dialogue& dialogue, int tur
                          const std::map<int, std::string>& answers) {
   const auto answer_of = [&](int t) {
     const auto found = answers.find(t);
-    return found == answers.end() ? std::string("(no answer)") : found->second;
+    return found == answers.end() ? std::string("(no answer)")
+                                  : dialogue.turns[t].answer_prefix + found->second;
   };
   std::string history;
   for (int t = 0; t < turn; ++t) {

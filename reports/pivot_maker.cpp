@@ -60,10 +60,10 @@ std::string PivotMaker::reason(const TablePart& part) const {
 
 /// The parts that an entry's mean lacks; empty if no part has a value.
 PivotMaker::Values PivotMaker::missing(const TableParts& parts) const {
-  Values out, datasets;
+  Values out, own;
   bool any = false;
   for (const TablePart& part : parts) {
-    datasets.push_back(part.cell->dataset);
+    own.push_back(layout_.dialogues_of(part));
     if (!layout_.stratum(part).turns.empty()) {
       any = true;
       continue;
@@ -74,9 +74,8 @@ PivotMaker::Values PivotMaker::missing(const TableParts& parts) const {
     out.push_back(fmt::format("{} ({})", join(names, ", "), reason(part)));
   }
   if (!any) return {};
-  for (const std::string& dataset : layout_.expected_datasets(parts.front())) {
-    if (std::find(datasets.begin(), datasets.end(), dataset) == datasets.end())
-      out.push_back(dataset + " (not there)");
+  for (const std::string& name : layout_.expected_dialogues(parts.front())) {
+    if (std::find(own.begin(), own.end(), name) == own.end()) out.push_back(name + " (not there)");
   }
   return out;
 }

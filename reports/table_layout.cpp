@@ -69,7 +69,12 @@ TableLayout::TableLayout(const Results& results, const TableSpec& spec)
   for (const auto* list : {&spec.rows, &spec.columns})
     named_.insert(named_.end(), list->begin(), list->end());
   by_turn_ = includes(named_, "turn");
+  for (const char* name : {"model", "dataset", "position", "method", "history", "answers"}) {
+    if (!includes(named_, name) && results_.values_of(name).size() > 1) averaged_.push_back(name);
+  }
   find_unreferenced();
+  const bool only_imports = std::all_of(results_.cells().begin(), results_.cells().end(),
+                                        [](const Cell& cell) { return is_imported(cell); });
   Order order;
   std::map<Order::Place, Values> rows, columns;
   std::map<std::pair<Order::Place, Order::Place>, TableParts> placed;
@@ -84,8 +89,10 @@ TableLayout::TableLayout(const Results& results, const TableSpec& spec)
     columns[c] = std::move(column);
     placed[{r, c}].push_back(part);
     if (!part.has_reference) continue;
-    Values& datasets = datasets_[place_of_peers(part)];
-    if (!includes(datasets, part.cell->dataset)) datasets.push_back(part.cell->dataset);
+    Values& expected = expected_[place_of_peers(part)];
+    const std::string own = dialogues_of(part);
+    if ((only_imports || !is_imported(*part.cell)) && !includes(expected, own))
+      expected.push_back(own);
   }
   for (const auto& [place, values] : columns) columns_.push_back(values);
   for (const auto& [row, values] : rows) {
@@ -93,22 +100,24 @@ TableLayout::TableLayout(const Results& results, const TableSpec& spec)
     std::vector<TableParts>& of_row = parts_.emplace_back();
     for (const auto& [column, names] : columns) of_row.push_back(placed[{row, column}]);
   }
-  for (const char* name : {"model", "dataset", "position", "method", "history", "answers"}) {
-    if (!includes(named_, name) && results_.values_of(name).size() > 1) averaged_.push_back(name);
-  }
 }
 
-/// Finds datasets without any reference.  They are the same for all methods, including failed ones.
+/// Finds datasets without any reference: a method has run all turns and scored none, nor has any
+/// other method.  They are the same for all methods, including failed ones.
 void TableLayout::find_unreferenced() {
+  std::set<std::tuple<std::string, int, std::string>> scored;
   for (const Cell& cell : results_.cells()) {
     for (int turn = -1; turn < (by_turn_ ? results_.turns() : 0); ++turn) {
       for (const std::string& value : spec_.values) {
         const Stratum& s = stratum({&cell, turn, &value});
-        if (s.without_reference > 0 && s.turns.empty())
-          unreferenced_.emplace(cell.dataset_hash, turn);
+        const int unscored = s.without_reference + s.without_value + s.failed;
+        if (!s.turns.empty()) scored.emplace(cell.dataset_hash, turn, value);
+        if (s.without_reference > 0 && unscored == results_.turn_count(cell, turn))
+          unreferenced_.emplace(cell.dataset_hash, turn, value);
       }
     }
   }
+  std::erase_if(unreferenced_, [&](const auto& part) { return scored.contains(part); });
 }
 
 /// The parts of all entries, in the order of the cells.
@@ -119,12 +128,21 @@ std::vector<TablePart> TableLayout::all_parts() const {
     if (!shown.contains(cell.method)) continue;
     const int turns = std::min(results_.turns(), results_.turns_of(cell));
     for (int turn = by_turn_ ? 0 : -1; turn < (by_turn_ ? turns : 0); ++turn) {
-      const bool has_reference = !unreferenced_.contains({cell.dataset_hash, turn});
-      for (const std::string& value : spec_.values)
+      for (const std::string& value : spec_.values) {
+        const bool has_reference = !unreferenced_.contains({cell.dataset_hash, turn, value});
         out.push_back({&cell, turn, &value, has_reference});
+      }
     }
   }
   return out;
+}
+
+std::string TableLayout::dialogues_of(const TablePart& part) const {
+  Values out;
+  for (const char* name : {"dataset", "position"}) {
+    if (includes(averaged_, name)) out.push_back(dimension(part, name));
+  }
+  return join(out, ", ");
 }
 
 std::string TableLayout::dimension(const TablePart& part, const std::string& name) const {

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -48,9 +49,11 @@ class TableLayout {
   const Stratum& stratum(const TablePart& part) const {
     return results_.stratum(part.cell->key, part.turn, *part.value);
   }
-  /// The datasets for which any method was planned, at the place of a part's entry.
-  const Values& expected_datasets(const TablePart& part) const {
-    return datasets_.at(place_of_peers(part));
+  /// The datasets and positions over which the entry of a part averages, as one text.
+  std::string dialogues_of(const TablePart& part) const;
+  /// Those at the place of a part's entry for which any method was planned.
+  const Values& expected_dialogues(const TablePart& part) const {
+    return expected_.at(place_of_peers(part));
   }
 
  private:
@@ -65,9 +68,10 @@ class TableLayout {
   Values averaged_;
   std::vector<const Cell*> methods_;
   std::vector<Values> rows_, columns_;
-  std::vector<std::vector<TableParts>> parts_;          ///< [row][column]
-  std::map<Values, Values> datasets_;                   ///< by place of peers
-  std::set<std::pair<std::string, int>> unreferenced_;  ///< datasets (hashes) and turns
+  std::vector<std::vector<TableParts>> parts_;  ///< [row][column]
+  std::map<Values, Values> expected_;           ///< by place of peers
+  /// Datasets (hashes), turns and values.
+  std::set<std::tuple<std::string, int, std::string>> unreferenced_;
 };
 
 /// Whether a dimension depends on the method alone.

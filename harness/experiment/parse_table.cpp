@@ -137,7 +137,7 @@ void check_rule(const JsonView& json, const BaselineRule& rule, const std::vecto
     method.fail(rule.by_settings
                     ? "the name of one of the manifest's methods, alone or with some settings: " +
                           labels_in(methods)
-                    : "one of the manifest's methods, as it is written there");
+                    : "one of the manifest's methods, by its label: " + labels_in(methods));
   }
   if (!rule.by_settings) return;
   bool any = false;

@@ -49,7 +49,9 @@ class ById {
     if (found == places_.end()) line.at("dialogue").fail(a_dialogue());
     out.dialogue = found->second;
     const auto turns = static_cast<std::int64_t>(target_.dialogues[out.dialogue].turns.size());
-    out.turn = static_cast<int>(line.get_integer("turn", 1, 1, turns)) - 1;
+    out.turn = turns == 1 || line.has("turn")
+                   ? static_cast<int>(line.get_integer("turn", 1, 1, turns)) - 1
+                   : static_cast<int>(line.at("turn").as_integer()) - 1;
     out.answer = line.at("answer").as_string();
     return out;
   }
@@ -92,6 +94,7 @@ class ByAnswers {
     const std::size_t next = next_++;
     if (target_.in_file_order && next < target_.dialogues.size() && references(next) == wanted) {
       out.dialogue = next;
+      if (ambiguous_.empty() && places_.at(wanted) == kSeveral) ambiguous_ = line.source();
     } else {
       const auto found = places_.find(wanted);
       if (found == places_.end())
@@ -109,6 +112,15 @@ class ByAnswers {
     return out;
   }
 
+  /// After the last line.  Without some of its lines, a file's order identifies no dialogues.
+  void finish() const {
+    if (ambiguous_.empty() || next_ == target_.dialogues.size()) return;
+    throw input_error(
+        "{}: found an answer of several dialogues of {}, expected all {} lines in the order of the "
+        "dataset's file",
+        ambiguous_, printable(target_.cell.dataset), target_.dialogues.size());
+  }
+
  private:
   static constexpr std::size_t kSeveral = SIZE_MAX;
   const std::vector<std::string>& references(std::size_t i) const {
@@ -118,6 +130,7 @@ class ByAnswers {
   const ImportTarget& target_;
   std::map<std::vector<std::string>, std::size_t> places_;
   std::size_t next_ = 0;
+  std::string ambiguous_;  ///< the first line whose dialogue only the order tells
 };
 
 /// The missing predictions of a file, as a clause; "" if there are none.  Every turn must be
@@ -175,7 +188,13 @@ std::vector<Prediction> read_lines(const ImportRequest& request, const ImportTar
           .fail("each turn of a dialogue once");
     }
     out.back().place = line.source();
+    const std::string position(name_of(p.position));
+    if (!target.positions.empty() && !target.positions.contains(position)) {
+      throw input_error("{}: found the position {}, expected one that the experiment has: {}",
+                        line.source(), position, join(target.positions, ", "));
+    }
   });
+  if (by_answers) by_answers->finish();
   return out;
 }
 
@@ -191,6 +210,11 @@ std::string import_card(const std::string& label, const Cell& cell, const std::s
                      {"metric", cell.metric},
                      {"postprocess", cell.postprocess}};
   return card.dump(1);
+}
+
+/// The position of predictions without one.
+std::string default_position(const std::set<std::string>& positions) {
+  return positions.size() == 1 ? *positions.begin() : std::string(name_of(Position::kEnd));
 }
 
 /// The name of a manifest's only model; "" if it has several.
@@ -218,8 +242,10 @@ ImportTarget import_target(const Manifest& manifest, const std::string& label,
   out.cell.history = name_of(manifest.histories.front());
   out.cell.answers = name_of(manifest.answers.front());
   out.cell.model = only_model(manifest);
-  out.cell.position = name_of(manifest.own_positions ? dataset.positions.front() : Position::kEnd);
   out.dialogues = dataset.dialogues;
+  for (const Position position : dataset.positions) out.positions.emplace(name_of(position));
+  out.cell.position = manifest.own_positions ? std::string(name_of(dataset.positions.front()))
+                                             : default_position(out.positions);
   return out;
 }
 
@@ -246,8 +272,12 @@ ImportTarget import_target(const Store& store, const std::string& experiment,
                       nearest_or_all(label, labels));
   }
   out.cell = *like;
-  if (!manifest.own_positions) out.cell.position = name_of(Position::kEnd);
   out.cell.model = only_model(manifest);
+  for (const Cell& cell : cells) {
+    if (cell.dataset == wanted && !is_probe(cell) && !is_imported(cell))
+      out.positions.insert(cell.position);
+  }
+  if (!manifest.own_positions) out.cell.position = default_position(out.positions);
   for (const auto& [id, turns] : store.turn_counts(like->dataset_hash)) {
     out.dialogues.push_back(store.parse(store.dialogue(like->dataset_hash, id)));
   }

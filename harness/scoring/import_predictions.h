@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct ImportTarget {
   /// one; the position is the questions' default position.
   Cell cell;
   std::vector<Dialogue> dialogues;
+  /// The positions at which the experiment has these dialogues; empty if that is unknown.
+  std::set<std::string> positions;
   bool in_file_order = true;  ///< `dialogues` are in the order of the dataset's files
 };
 
@@ -48,13 +51,14 @@ struct ImportedPredictions {
 
 /// Reads and scores predictions of other programs.  A line is
 /// - {"dialogue", "turn", "answer"}: a dialogue's id as `turnbench dialogues` prints it, with or
-///   without its position, a turn from 1 (default 1), and the answer; or
+///   without its position, a turn from 1 (optional for dialogues of one turn), and the answer; or
 /// - {"pred", "answers"}, as LongBench's pred.py writes it: one line for each dialogue of one turn,
 ///   in the order of the dataset's file, or in any order if the answers identify the dialogues.
 /// Other fields are ignored.
 /// @throws Error (input), with file, line and field, for dialogues and turns that are not in the
-/// dataset, repeated turns, a position that the dialogue cannot have, and answers that the metric
-/// cannot score.
+/// dataset, repeated turns, a position that the dialogue cannot have or the experiment lacks,
+/// answers that the metric cannot score, and lines without ids of which some are missing, if
+/// answers do not identify the dialogues.
 ImportedPredictions read_predictions(const ImportRequest& request, const ImportTarget& target,
                                      const Segmenter* segmenter);
 

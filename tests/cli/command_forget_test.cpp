@@ -150,8 +150,8 @@ TEST_F(Forget, ImportedPredictionsAreNotPlannedAgain) {
   const std::string table = run("e", R"("full")", db_).out;
   const std::string first = run_program({"answers", db_}).lines().at(0),
                     id = parse_json(first, "a line")["dialogue"];
-  const std::string file =
-      directory_.write("p.jsonl", Json{{"dialogue", id}, {"answer", "x"}}.dump() + "\n");
+  const std::string file = directory_.write(
+      "p.jsonl", Json{{"dialogue", id}, {"turn", 1}, {"answer", "x"}}.dump() + "\n");
   const Finished import = run_program(
       {"import-predictions", file, "--db", db_, "--label", "mine", "--experiment", "e"});
   ASSERT_EQ(import.code, 0) << import.err;

@@ -281,6 +281,53 @@ Arguments importing(const TemporaryDirectory& d, const std::string& lines, const
   return out;
 }
 
+// Turns without a reference have no score; the others of the same dataset keep theirs.
+TEST(Import, OfATurnWithoutReferenceChangesNoOtherMethod) {
+  const Import import;
+  import.directory.write("f.jsonl", R"({"id": "none", "question": "Anything?", "references": ""})"
+                                    "\n"
+                                    R"({"id": "f1", "question": "Which color?", "references": "x"})"
+                                    "\n");
+  import.directory.write("g.jsonl", R"({"id": "g1", "question": "Which?", "references": "x"})"
+                                    "\n");
+  const std::string manifest =
+      import.directory.write("m.json", R"({"name": "own", "models": ["tiny"],
+    "datasets": [{"name": "jsonl", "label": "F", "source": "f.jsonl", "metric": "exact_match"},
+                 {"name": "jsonl", "label": "G", "source": "g.jsonl", "metric": "exact_match"}],
+    "positions": ["begin", "end"], "methods": ["full"], "max_new_tokens": 4,
+    "tables": [{"rows": ["method"], "columns": ["dataset"]},
+               {"rows": ["method.name"], "columns": ["dataset"], "values": ["kv_bytes", "score"]}]})");
+  ASSERT_EQ(run_program({"run", manifest, "--db", import.db}).code, 0);
+  const std::string file =
+      import.directory.write("p.jsonl", R"({"dialogue": "none", "turn": 1, "answer": "hello"})"
+                                        "\n");
+  const Finished none =
+      import.run(file, {"--label", "other", "--experiment", "own", "--dataset", "F"});
+  ASSERT_EQ(none.code, 0) << none.err;
+  EXPECT_NE(none.out.find("\n| full | 0.0 | 0.0 |"), std::string::npos) << none.out;
+  EXPECT_NE(none.out.find("\n| full | 0.0"), std::string::npos) << none.out;
+  EXPECT_NE(none.out.find("\n| imported:other |  |"), std::string::npos) << none.out;
+  EXPECT_EQ(none.out.find("\n| - |"), std::string::npos) << "each import has its row";
+}
+
+// An import at one position is not compared with means over all positions.
+TEST(Import, AtOnePositionHasNoMeanOverAll) {
+  const Import import;
+  Json manifest = Json::parse(kManifest);
+  manifest["tables"] = {{{"rows", {"method"}}, {"columns", {"dataset"}}}};
+  const std::string path = import.directory.write("m.json", manifest.dump());
+  ASSERT_EQ(run_program({"run", path, "--db", import.db}).code, 0);
+  std::string at_end;
+  for (const std::string& line : split(half_right(), "\n")) {
+    if (line.find(":end\"") != std::string::npos) at_end += line + "\n";
+  }
+  const Finished run = import.run(import.directory.write("p.jsonl", at_end),
+                                  {"--label", "half", "--experiment", "small"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_NE(run.out.find("| imported:half | – |"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("begin (not there)"), std::string::npos) << run.out;
+}
+
 TEST(Import, Refusals) {
   const auto with = [](const std::string& lines) {
     return [lines](const TemporaryDirectory& d) {
@@ -315,9 +362,10 @@ TEST(Import, Refusals) {
       {"empty", with(""), "p.jsonl: found an empty file"},
       {"no JSON", with(good + "x\n"), "p.jsonl:2: "},
       {"no object", with("[]\n"), "p.jsonl:1: "},
-      {"no answer", with(R"({"dialogue": ")" + id + "\"}\n"),
+      {"no answer", with(R"({"dialogue": ")" + id + "\", \"turn\": 1}\n"),
        "p.jsonl:1: /: found no key \"answer\""},
-      {"answer of another kind", with(R"({"dialogue": ")" + id + "\", \"answer\": 5}\n"),
+      {"answer of another kind",
+       with(R"({"dialogue": ")" + id + "\", \"turn\": 1, \"answer\": 5}\n"),
        "p.jsonl:1: /answer: found 5"},
       {"unknown dialogue", with(good + R"({"dialogue": "x", "answer": "a"})" + "\n"),
        "p.jsonl:2: /dialogue: found \"x\", expected a dialogue of tiny-fact, which has 2, from "
@@ -329,6 +377,18 @@ TEST(Import, Refusals) {
       {"twice", with(good + good), "p.jsonl:2: /dialogue: found"},
       {"LongBench's lines for several turns", with(LongBench::line("a", "b")),
        "found dialogues of several turns, expected lines of {\"dialogue\""},
+      {"no turn", with(R"({"dialogue": ")" + id + "\", \"answer\": \"a\"}\n"),
+       "p.jsonl:1: /: found no key \"turn\""},
+      {"answers in order, but not all",
+       longbench(LongBench::line("a", "Ann") + LongBench::line("a", "Bob")),
+       "p.jsonl:1: found an answer of several dialogues of hotpotqa, expected all 3 lines"},
+      {"a position that the experiment lacks",
+       [&](const TemporaryDirectory& d) {
+         const std::string middle =
+             Json{{"dialogue", "tiny-fact-1-00000:middle"}, {"turn", 1}, {"answer", "a"}}.dump();
+         return importing(d, middle + "\n", {"--experiment", "small"}, small_store());
+       },
+       "p.jsonl:1: found the position middle, expected one that the experiment has: "},
       {"answers of no dialogue", longbench(LongBench::line("a", "Cy")),
        "p.jsonl:1: /answers: found"},
       {"answers that tell nothing apart",

@@ -299,7 +299,7 @@ TEST_F(MergeCommand, ScoresJudgementsAndPredictionsAreMerged) {
   ASSERT_EQ(run_program({"score", whole, "--metric", "exact_match"}).code, 0);
   const Json line = parse_json(run_program({"answers", whole}).lines().at(0), "a line");
   const std::string predictions = directory_.write(
-      "p.jsonl", Json{{"dialogue", line["dialogue"]}, {"answer", "x"}}.dump() + "\n");
+      "p.jsonl", Json{{"dialogue", line["dialogue"]}, {"turn", 1}, {"answer", "x"}}.dump() + "\n");
   {
     Store store = Store::open_to_write(whole);
     store.add_judge({"j", "rubric", "hash", "text", "model"});

@@ -77,6 +77,11 @@ TEST(Rubric, FillsThePromptTemplate) {
       "text.>\nC<First text.\nSecond text.>\nQ<What {answer} now?>\nR<one\ntwo>\nA<b> {}");
   EXPECT_NE(judge_prompt(r, d, 1, {{1, "b"}}).find("[Assistant]\n(no answer)>"), std::string::npos);
   EXPECT_NE(judge_prompt(r, d, 0, {{0, "b"}}).find("H<(none)>"), std::string::npos);
+  Dialogue begun = d;
+  begun.turns[0].answer_prefix = "It is ";
+  EXPECT_NE(judge_prompt(r, begun, 0, {{0, "b"}}).find("A<It is b>"), std::string::npos);
+  EXPECT_NE(judge_prompt(r, begun, 1, {{0, "a"}, {1, "b"}}).find("[Assistant]\nIt is a>"),
+            std::string::npos);
   EXPECT_NE(judge_prompt(r, with_questions_at(d, Position::kMiddle), 0, {{0, "b"}})
                 .find("M<Be brief.\nFirst text.\nWhat {answer} now?\nSecond text.>"),
             std::string::npos);

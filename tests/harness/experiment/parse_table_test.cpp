@@ -78,8 +78,8 @@ TEST(Baselines, AreLabelsOrRules) {
 TEST(Baselines, RefuseUnknownAndAmbiguousOnes) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"difference_to": "quest"})",
-       "/tables/0/difference_to: found \"quest\", expected one of the manifest's methods, as it is "
-       "written there"},
+       "/tables/0/difference_to: found \"quest\", expected one of the manifest's methods, by its "
+       "label: full, "},
       {R"({"difference_to": ["full", "quest"]})", "/tables/0/difference_to/1: found \"quest\""},
       {R"({"difference_to": {"method": "quest"}})",
        "/tables/0/difference_to/method: found \"quest\", expected the name of one of the "
