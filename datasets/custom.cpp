@@ -60,6 +60,8 @@ class Fields {
     return value.as_strings();
   }
 
+  bool is_renamed(const std::string& name) const { return names_.contains(name); }
+
  private:
   const JsonView& view_;
   const FieldNames& names_;
@@ -136,7 +138,8 @@ Turn turn_of(const Fields& fields, std::size_t number, std::set<std::string>& so
   Turn turn;
   turn.instruction = fields.text("instruction");
   // Files of `to_json_line` use the plural for the list of paragraphs.
-  const std::string context = fields.has("context") ? "context" : "contexts";
+  const bool plural = !fields.is_renamed("context") && !fields.has("context");
+  const std::string context = plural ? "contexts" : "context";
   if (fields.has(context)) turn.contexts = paragraphs_of(fields.at(context), number);
   turn.question = fields.at("question").as_string();
   if (trim(turn.question).empty()) fields.at("question").fail("a question");

@@ -33,7 +33,9 @@ std::vector<std::string> unreferenced_turns(const Results& results) {
     if (without == 0) continue;
     const auto [found, is_new] = most.try_emplace(cell.dataset);
     if (is_new) datasets.push_back(cell.dataset);
-    found->second = std::max(found->second, {without, without + s.turns.size()});
+    const std::size_t others =
+        s.turns.size() + static_cast<std::size_t>(s.without_value + s.failed);
+    found->second = std::max(found->second, {without, without + others});
   }
   std::vector<std::string> out;
   for (const std::string& dataset : datasets) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "common/file.h"
 #include "common/text.h"
+#include "common/thread_pool.h"
 #include "datasets/dialogue_io.h"
 #include "harness/experiment/protocol.h"
 

@@ -268,8 +268,7 @@ std::pair<double, double> coverage_of_texts(std::size_t texts, const Questions& 
   int grouped = 0, alone = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
     std::vector<double> scores;
-    auto units = std::make_shared<Units>(test::population("texts", texts)->name,
-                                         test::population("", texts)->ids);
+    const auto units = std::make_shared<Units>(*test::population("texts", texts));
     std::vector<std::uint32_t> unit_of;
     const auto drawn = draw_texts(random, texts, questions);
     for (std::size_t i = 0; i < texts; ++i) {
