@@ -46,9 +46,11 @@ void add_compare_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("--experiment", o->request.experiment, "experiment; default: the latest");
   command->add_option("--model", o->request.model, "only this model, by its label");
   add_score_choice(*command, o->request.choice);
-  command->add_option("--lengths", o->lengths,
-                      "upper bounds of prompt lengths in tokens, such as 1000,4000; default: the "
-                      "quartiles");
+  command
+      ->add_option("--lengths", o->lengths,
+                   "upper bounds of prompt lengths in tokens, such as 1000,4000; default: the "
+                   "quartiles")
+      ->check(not_empty());
   command
       ->add_option("--examples", o->request.examples,
                    "dialogues to show in each direction, those with the largest differences")

@@ -99,6 +99,13 @@ CLI::Validator score_points() {
   return CLI::Validator(check, "POINTS");
 }
 
+CLI::Validator not_empty() {
+  const auto check = [](std::string& text) {
+    return text.empty() ? std::string("found \"\", expected a value") : std::string();
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Validator one_of(std::vector<std::string> words) {
   const std::string shown = join(words, "|");
   const auto check = [words = std::move(words)](std::string& text) {

@@ -17,6 +17,8 @@ CLI::Validator whole_number(std::int64_t min, std::int64_t max);
 CLI::Validator number(double min, double max);
 /// Accepts a difference of scores: a number between 0 and 100.
 CLI::Validator score_points();
+/// Refuses an empty text.
+CLI::Validator not_empty();
 /// Accepts one of `words`; the message for others suggests the nearest.
 CLI::Validator one_of(std::vector<std::string> words);
 

@@ -154,9 +154,11 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
       "--format", o->render.format,
       "md, csv, tex, html, json; svg: a chart; default: by the extension of -o, or md. csv is one "
       "table as in RFC 4180, with LF; its notes go to stderr");
-  command->add_option("--table", o->table,
-                      "only this table, by its number from 1 or its title; csv is always one "
-                      "table; svg: its chart");
+  command
+      ->add_option("--table", o->table,
+                   "only this table, by its number from 1 or its title; csv is always one table; "
+                   "svg: its chart")
+      ->check(not_empty());
   const CLI::Option* chart = command->add_option(
       "--chart", o->chart,
       "svg: positions (mean by position of the question, the default), or costs (mean over tokens "

@@ -95,6 +95,8 @@ void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_c
       different.insert(different.end(), s.different.begin(), s.different.end());
     }
   }
+  if (cells.empty() && !common.quiet)
+    fmt::print(stderr, "{}: has no answers to score\n", printable(o.file));
   if (common.json) {
     fmt::print("{}\n", dump(cells));
   } else {

@@ -245,7 +245,7 @@ std::vector<int> number_list(const std::string& text, const char* option, int mi
     if (number.empty() || number.size() > 7 ||
         number.find_first_not_of("0123456789") != std::string::npos || std::stoi(number) < min) {
       throw input_error("{}: found \"{}\", expected whole numbers from {} on, separated by commas",
-                        option, printable(shorten(number, 40)), min);
+                        option, printable(shorten(number.empty() ? text : number, 40)), min);
     }
     out.push_back(std::stoi(number));
   }

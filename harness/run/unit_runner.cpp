@@ -396,7 +396,12 @@ void UnitRunner::write_isolated(Branch& b) const {
     r.timings.push_back({"tt2t", b.prefill_seconds + step_seconds_.front()});
     std::vector<double> sorted = step_seconds_;
     std::sort(sorted.begin(), sorted.end());
-    const auto at = [&](double share) { return sorted[std::lround(share * (steps - 1))]; };
+    // Between two steps, a quantile is interpolated: the median of two steps is their mean.
+    const auto at = [&](double share) {
+      const double place = share * (steps - 1), rest = place - std::floor(place);
+      const auto low = static_cast<std::size_t>(place);
+      return std::lerp(sorted[low], sorted[std::min(low + 1, sorted.size() - 1)], rest);
+    };
     const double all = std::accumulate(sorted.begin(), sorted.end(), 0.0);
     r.timings.push_back({"step", at(0.5)});
     r.timings.push_back({"step_p95", at(0.95)});

@@ -139,6 +139,7 @@ void check_units(const Database& db, Checks& checks) {
   checks.add("units", "dialogues of which a cell has too few turns",
              "SELECT r.cell, r.dialogue, count(*), d.turns FROM record r JOIN cell c ON c.key = "
              "r.cell JOIN dialogue d ON d.dataset = c.dataset AND d.id = r.dialogue "
+             "WHERE c.method NOT LIKE 'imported:%' "
              "GROUP BY r.cell, r.dialogue HAVING count(*) < d.turns",
              [&](const Statement& row) {
                return fmt::format("{}: dialogue {}: {} of {} turns", cell_label(db, row.text(0)),

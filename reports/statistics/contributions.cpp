@@ -70,7 +70,6 @@ class ContributionSums {
         groups |= unit.dialogues > 1;
       }
       out.size = groups ? of.weight * of.weight / squares : static_cast<double>(out.present.size());
-      out_.groups |= groups;
     }
     return std::move(out_);
   }

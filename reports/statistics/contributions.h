@@ -37,7 +37,6 @@ struct Contributions {
   bool in_range = true;  ///< the values are shares, or for differences, differences of shares
   int turns = 0;
   int dialogues = 0;    ///< those of two datasets are two, also if they are one unit
-  bool groups = false;  ///< a unit has several dialogues
   /// Subtracts a constant from every value.
   void subtract(double constant);
 };
