@@ -167,6 +167,9 @@ std::vector<std::string> notes(const Results& results) {
     pending += fmt::format("Dialogues without an imported prediction: {}. ", imported);
   if (!pending.empty()) out.push_back(pending + progress_note(results));
   if (std::string stale = stale_note(results); !stale.empty()) out.push_back(std::move(stale));
+  if (results.lacks_text_hashes())
+    out.emplace_back(
+        "The store does not tell which dialogues share texts; they count as independent.");
   if (results.manifest().isolated && results.environments().size() > 1) {
     out.push_back(fmt::format(
         "Times and peaks are from {} builds, machines or numbers of threads and may not "

@@ -64,7 +64,7 @@ std::string texts(const TableLayout& layout) {
     }
   }
   if (!any || units.count() == dialogues.count()) return "";
-  return fmt::format(" {} of them have {} different texts, which are the units of intervals and p.",
+  return fmt::format(" {} of them share texts and form {} units of intervals and p.",
                      dialogues.count(), units.count());
 }
 

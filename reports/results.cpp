@@ -167,6 +167,8 @@ void Results::read_populations(const Store& store) {
     const auto [dataset, is_new] = datasets.try_emplace(cell.dataset_hash);
     if (!is_new) continue;
     dataset->second = store.text_hashes(cell.dataset_hash);
+    lacks_text_hashes_ |= std::any_of(dataset->second.begin(), dataset->second.end(),
+                                      [](const auto& d) { return d.second.empty(); });
     std::vector<int>& turns = dialogue_turns_[cell.dataset_hash];
     for (const auto& [id, count] : store.turn_counts(cell.dataset_hash)) turns.push_back(count);
   }

@@ -61,6 +61,8 @@ class Results {
   const std::set<std::string>& unparsed_judgements() const { return unparsed_; }
   /// Resources that the answers of each cell used, by the cell's key.
   const std::map<std::string, CellUsage>& usages() const { return usages_; }
+  /// The store has dialogues without hashes of their texts: all of them are independent units.
+  bool lacks_text_hashes() const { return lacks_text_hashes_; }
   /// Cells with results of other sources than this program's.
   const std::vector<StaleCell>& stale() const { return stale_; }
   const StaleCell* stale(const std::string& cell) const;  ///< null if it has no stale results
@@ -133,6 +135,7 @@ class Results {
   std::set<std::string> unparsed_;
   std::vector<std::string> published_problems_;
   int turns_ = 0;
+  bool lacks_text_hashes_ = false;
 };
 
 }  // namespace turnbench

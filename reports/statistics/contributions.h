@@ -36,7 +36,7 @@ struct Contributions {
   bool known = false;    ///< there is a mean: at least one stratum, and every stratum has a turn
   bool in_range = true;  ///< the values are shares, or for differences, differences of shares
   int turns = 0;
-  int dialogues = 0;    ///< those of two datasets are two, also if they are one unit
+  int dialogues = 0;  ///< those of two datasets are two, also if they are one unit
   /// Subtracts a constant from every value.
   void subtract(double constant);
 };
