@@ -150,7 +150,12 @@ void remove_paths(Database& db) {
 std::unique_ptr<Database> edited(const Database& db, const CopyOptions& options) {
   std::unique_ptr<Database> out = db.copy_in_memory();
   if (out->has("claim")) out->execute("DELETE FROM claim");
-  if (options.without_texts && out->has("dialogue")) remove_texts(*out);
+  if (options.without_texts && out->has("dialogue")) {
+    Transaction transaction(*out);
+    migrate(*out);  // the hashes of the texts
+    transaction.commit();
+    remove_texts(*out);
+  }
   if (options.without_paths && out->has("experiment")) remove_paths(*out);
   out->execute("VACUUM");
   return out;

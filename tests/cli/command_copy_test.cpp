@@ -15,6 +15,7 @@
 #include "common/file.h"
 #include "harness/store/compressed_file.h"
 #include "tests/cli/small_store.h"
+#include "tests/harness/store/old_store.h"
 #include "tests/harness/store/store_dump.h"
 
 namespace turnbench::test {
@@ -295,6 +296,22 @@ TEST_F(Copy, WithoutPathsHasNoFolders) {
                   "'p.jsonl'"),
             0);
   EXPECT_EQ(run_program({"report", file("b.db")}).out, run_program({"report", db}).out);
+}
+
+// An older store has no hashes of texts, which cannot be computed from the copy.
+TEST_F(Copy, WithoutTextsKeepsHashesOfThem) {
+  const std::string db = directory_.write("a.db", small_store());
+  const auto hashes = [&](const std::string& name) {
+    return count(file(name), "SELECT count(*) FROM dialogue WHERE texts <> '' AND content <> ''");
+  };
+  const int all = hashes("a.db");
+  EXPECT_GT(all, 0);
+  for (const int version : {6, 5, 4}) {
+    if (version < 6) make_older(db, version);
+    ASSERT_EQ(run_program({"copy", db, file("b.db"), "--without-texts"}).code, 0) << version;
+    EXPECT_EQ(hashes("b.db"), all) << version;
+    EXPECT_EQ(count(db, "PRAGMA user_version"), version) << "the store itself stays";
+  }
 }
 
 // A flipped bit is noticed, unless the content does not depend on it.
