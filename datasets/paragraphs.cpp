@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <span>
-#include <utility>
 
 namespace turnbench {
 namespace {
@@ -119,7 +118,7 @@ bool begins_marked(std::string_view text, const ContextLayout& layout) {
 
 /// True if a paragraph may end there.
 bool may_cut(const Place& place, const ContextLayout& layout) {
-  const auto [before, after] = std::pair(place.before, place.after);
+  const std::string_view before = place.before, after = place.after;
   const bool line_start = before.ends_with('\n');
   if (line_start && begins_marked(after, layout)) {
     return layout.answer.empty() || before.find(layout.answer) != std::string_view::npos;

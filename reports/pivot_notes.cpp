@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <vector>
 
@@ -40,7 +39,7 @@ class Distinct {
   std::size_t count() const { return count_; }
 
  private:
-  std::map<std::string, std::vector<bool>, std::less<>> seen_;
+  std::map<std::string, std::vector<bool>> seen_;
   std::size_t count_ = 0;
 };
 

@@ -49,9 +49,8 @@ class ById {
     if (found == places_.end()) line.at("dialogue").fail(a_dialogue());
     out.dialogue = found->second;
     const auto turns = static_cast<std::int64_t>(target_.dialogues[out.dialogue].turns.size());
-    out.turn = turns == 1 || line.has("turn")
-                   ? static_cast<int>(line.get_integer("turn", 1, 1, turns)) - 1
-                   : static_cast<int>(line.at("turn").as_integer()) - 1;
+    if (turns > 1) line.at("turn");  // required
+    out.turn = static_cast<int>(line.get_integer("turn", 1, 1, turns)) - 1;
     out.answer = line.at("answer").as_string();
     return out;
   }

@@ -60,6 +60,22 @@ struct StoredPairs {
   }
 };
 
+/// c (+)= even + odd, the sums of one block of inputs.  c: [kRows, kVecs vectors]; ldc: stride.
+template <int kRows, int kVecs>
+HWY_INLINE void add_block(const FloatVec (&even)[kRows][kVecs], const FloatVec (&odd)[kRows][kVecs],
+                          float* HWY_RESTRICT c, std::int64_t ldc, bool start_from_c) {
+  const FloatTag d;
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) {
+      float* to = c + r * ldc + v * HWY_LANES(float);
+      const FloatVec before = start_from_c ? hn::LoadU(d, to) : hn::Zero(d);
+      hn::StoreU(hn::Add(before, hn::Add(even[r][v], odd[r][v])), d, to);
+    }
+  }
+}
+
 /// c (+)= a * w for `blocks` blocks of 32 inputs.  a: [kRows, inputs]; c: [kRows, kVecs vectors];
 /// lda, ldc: strides in floats.
 template <int kRows, int kVecs>
@@ -94,15 +110,7 @@ HWY_INLINE void pair_kernel(std::int64_t blocks, const float* HWY_RESTRICT a, st
         }
       }
     }
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) {
-        float* to = c + r * ldc + v * lanes;
-        const FloatVec before = start_from_c || b > 0 ? hn::LoadU(d, to) : hn::Zero(d);
-        hn::StoreU(hn::Add(before, hn::Add(even[r][v], odd[r][v])), d, to);
-      }
-    }
+    add_block(even, odd, c, ldc, start_from_c || b > 0);
   }
 }
 
@@ -169,22 +177,12 @@ HWY_INLINE void wide_chain(const float* HWY_RESTRICT a, std::int64_t lda,
 HWY_INLINE void wide_kernel(std::int64_t blocks, const float* HWY_RESTRICT a, std::int64_t lda,
                             WideBlocks w, float* HWY_RESTRICT c, std::int64_t ldc,
                             bool start_from_c) {
-  const FloatTag d;
-  constexpr std::int64_t lanes = HWY_LANES(float);
   for (std::int64_t b = 0; b < blocks; ++b) {
     FloatVec even[kWideRows][kPairVecs], odd[kWideRows][kPairVecs];
     const float* weights = w.weights + b * kBlockInputs * WideBlocks::kWidth;
     wide_chain(a + b * kBlockInputs, lda, weights, even);
     wide_chain(a + b * kBlockInputs + 1, lda, weights + kBlockPairs * WideBlocks::kWidth, odd);
-#pragma GCC unroll 16
-    for (int r = 0; r < kWideRows; ++r) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kPairVecs; ++v) {
-        float* to = c + r * ldc + v * lanes;
-        const FloatVec before = start_from_c || b > 0 ? hn::LoadU(d, to) : hn::Zero(d);
-        hn::StoreU(hn::Add(before, hn::Add(even[r][v], odd[r][v])), d, to);
-      }
-    }
+    add_block(even, odd, c, ldc, start_from_c || b > 0);
   }
 }
 
