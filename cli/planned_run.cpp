@@ -47,6 +47,13 @@ OrderedJson to_json(const PlannedPower& power) {
   return out;
 }
 
+/// "6", or "4 to 6" of several numbers; "" of none.
+std::string range(const std::vector<int>& numbers) {
+  if (numbers.empty()) return "";
+  const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
+  return *least == *most ? std::to_string(*most) : fmt::format("{} to {}", *least, *most);
+}
+
 /// Prints the minimum and the maximum over the columns of each row.
 void print_power(const PlannedPower& power) {
   fmt::print(
@@ -61,12 +68,11 @@ void print_power(const PlannedPower& power) {
     }
     for (std::size_t i = 0; i < table.entries.size();) {
       const std::vector<std::string>& row = table.entries[i].row;
-      std::vector<int> numbers;
+      std::vector<int> numbers, stored;
       std::set<std::string> otherwise;
-      int stored = 0;
       for (; i < table.entries.size() && table.entries[i].row == row; ++i) {
         const NeededOfEntry& e = table.entries[i];
-        stored = std::max(stored, e.dialogues);
+        stored.push_back(e.dialogues);
         if (e.needed.number) {
           numbers.push_back(*e.needed.number);
         } else {
@@ -75,14 +81,10 @@ void print_power(const PlannedPower& power) {
       }
       any = true;
       std::vector<std::string> needed;
-      if (!numbers.empty()) {
-        const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
-        needed.push_back(*least == *most ? std::to_string(*most)
-                                         : fmt::format("{} to {}", *least, *most));
-      }
+      if (!numbers.empty()) needed.push_back(range(numbers));
       needed.insert(needed.end(), otherwise.begin(), otherwise.end());
       fmt::print("      {}: {}, from {} stored ones\n", one_line(join(row, " / ")),
-                 join(needed, "; "), stored);
+                 join(needed, "; "), range(stored));
     }
   }
   if (!any) fmt::print("      unknown: no differences are stored\n");

@@ -90,11 +90,12 @@ void add_difference(CsvLine& line, const std::optional<Difference>& difference,
 std::string csv_table(const Pivot& p, bool guard_formulas) {
   const bool pending = p.has_pending(), missing = p.has_missing(), published = p.has_published(),
              tested = p.has_published_equivalence(), remarked = p.has_published_notes(),
-             compared = p.has_differences();
+             compared = p.has_differences(), grouped = p.has_shared_texts();
   CsvLine header(guard_formulas);
   for (const std::string& d : p.row_dimensions) header.text(d);
   for (const auto& column : p.columns) {
     std::vector<std::string> suffixes = {"", " low", " high", " n", " turns", " failed"};
+    if (grouped) suffixes.emplace_back(" units");
     if (pending) suffixes.emplace_back(" pending");
     if (missing) suffixes.emplace_back(" missing");
     if (published) suffixes.insert(suffixes.end(), {" published", " difference"});
@@ -121,6 +122,7 @@ std::string csv_table(const Pivot& p, bool guard_formulas) {
       const int digits = entry ? e.unit->digits + 1 : 0;
       add_estimate(line, x, digits);
       line.number(x.dialogues).number(x.turns).number(x.failed);
+      if (grouped) line.number(x.units);
       if (pending) line.number(e.pending);
       if (missing) line.text(join(e.missing, "; "));
       if (published) {
@@ -154,8 +156,9 @@ std::string render_csv(const Results& results, const RenderOptions& options) {
 std::string render_csv_long(const Results& results, const RenderOptions& options) {
   const Comparison& comparison = options.comparison;
   CsvLine header(options.guard_formulas);
-  for (const char* name : {"model", "dataset", "position", "method", "history", "answers", "metric",
-                           "mean", "low", "high", "n", "failed", "published", "turns", "pending"}) {
+  for (const char* name :
+       {"model", "dataset", "position", "method", "history", "answers", "metric", "mean", "low",
+        "high", "n", "failed", "published", "turns", "pending", "units"}) {
     header.text(name);
   }
   for (const BaselineRule& baseline : baselines(results)) {
@@ -178,7 +181,7 @@ std::string render_csv_long(const Results& results, const RenderOptions& options
     add_estimate(fields, e, kAllDigits);
     fields.number(e.dialogues).number(e.failed);
     fields.number(line.published ? fmt::format("{}", line.published->value) : "");
-    fields.number(e.turns).number(line.pending);
+    fields.number(e.turns).number(line.pending).number(e.units);
     for (const std::optional<Difference>& difference : line.differences)
       add_difference(fields, difference, comparison, kAllDigits);
     if (!remarks.empty()) fields.text(comparability_of(remarks, {&cell}));

@@ -17,6 +17,8 @@ Estimate counted(const Contributions& c, double scale) {
   out.known = c.known;
   if (c.known) out.mean = scale * c.mean;
   out.dialogues = c.dialogues;
+  for (const Contributions::OfPopulation& p : c.populations)
+    out.units += static_cast<int>(p.present.size());
   out.turns = c.turns;
   return out;
 }

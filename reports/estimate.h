@@ -17,6 +17,7 @@ struct Estimate {
   /// Missing if a dataset has only one dialogue; of width 0 if all values are exact.
   std::optional<Interval> interval;
   int dialogues = 0;  ///< distinct dialogues with scored turns
+  int units = 0;      ///< units of these dialogues: fewer if some share texts
   int turns = 0;      ///< scored turns
   int failed = 0;     ///< turns without a score because they failed
 };

@@ -18,6 +18,7 @@ OrderedJson difference_json(const Difference& difference) {
   OrderedJson out;
   put_estimate(out, difference.estimate);
   out["n"] = difference.estimate.dialogues;
+  out["units"] = difference.estimate.units;
   out["turns"] = difference.estimate.turns;
   out["p"] = difference.against_zero.p;
   out["p_adjusted"] = difference.against_zero.adjusted;

@@ -13,7 +13,8 @@ OrderedJson number_json(const Estimate& estimate, double x);
 /// Sets "mean", "low" and "high".
 void put_estimate(OrderedJson& json, const Estimate& estimate);
 
-/// The estimate, "n" dialogues, "turns", "p", "p_adjusted", and "p_equivalence" if it was tested.
+/// The estimate, "n" dialogues, "units", "turns", "p", "p_adjusted", and "p_equivalence" if it was
+/// tested.
 OrderedJson difference_json(const Difference& difference);
 
 }  // namespace turnbench

@@ -31,6 +31,10 @@ bool Pivot::has_pending() const {
   return any_entry(*this, [](const Entry& e) { return e.pending > 0; });
 }
 
+bool Pivot::has_shared_texts() const {
+  return any_entry(*this, [](const Entry& e) { return e.estimate.units < e.estimate.dialogues; });
+}
+
 bool Pivot::has_published_notes() const {
   return any_entry(*this, [](const Entry& e) { return !e.published_notes.empty(); });
 }

@@ -83,6 +83,7 @@ struct Pivot {
   bool has_published() const;
   bool has_missing() const;
   bool has_pending() const;
+  bool has_shared_texts() const;  ///< dialogues of an entry are fewer units
   bool has_published_notes() const;
   bool has_marks() const;
   bool has_intervals() const;

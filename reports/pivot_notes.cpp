@@ -195,6 +195,42 @@ void add_missing_parts(Pivot& pivot) {
                         (more > 0 ? fmt::format("; and {} more.", more) : "."));
 }
 
+/// Counts the dialogues of each turn, if a table by turn has dialogues with fewer turns.
+void add_shorter_dialogues(const TableLayout& layout, Pivot& pivot) {
+  constexpr std::size_t kShown = 8;
+  if (!contains(pivot.row_dimensions, "turn") && !contains(pivot.column_dimensions, "turn")) return;
+  std::map<std::string, const Cell*> datasets;  // any cell, by the dataset's label
+  for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+    for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
+      for (const TablePart& part : layout.parts(r, c))
+        datasets.try_emplace(part.cell->dataset, part.cell);
+    }
+  }
+  const Results& results = layout.results();
+  int all = 0, more = 0;
+  for (const auto& [name, cell] : datasets) all += results.turn_count(*cell, 0);
+  Values turns;
+  for (int turn = 1; turn < results.turns(); ++turn) {
+    int count = 0;
+    Values without;
+    for (const auto& [name, cell] : datasets) {
+      const int own = results.turn_count(*cell, turn);
+      count += own;
+      if (own == 0) without.push_back(name);
+    }
+    if (count == 0 || count == all) continue;
+    if (turns.size() == kShown) {
+      ++more;
+      continue;
+    }
+    turns.push_back(fmt::format("turn {}: {} of {} dialogues{}", turn + 1, count, all,
+                                without.empty() ? "" : ", none of " + join(without, ", ")));
+  }
+  if (turns.empty()) return;
+  pivot.notes.push_back("Not all dialogues have all turns: " + join(turns, "; ") +
+                        (more > 0 ? fmt::format("; and {} more.", more) : "."));
+}
+
 void add_published_notes(Pivot& pivot) {
   Values remarks;                         // in the order of their first entry
   std::map<std::string, Values> entries;  // by remark
@@ -236,6 +272,7 @@ void add_notes(const TableLayout& layout, const std::vector<BaselineCells>& base
   add_blanks(layout, pivot);
   add_lacking_baselines(layout, baselines, pivot);
   add_missing_parts(pivot);
+  add_shorter_dialogues(layout, pivot);
   add_published_notes(pivot);
 }
 

@@ -30,6 +30,7 @@ OrderedJson entry_json(const Pivot& pivot, std::size_t row, std::size_t column) 
   OrderedJson out = {{"row", pivot.rows[row]}, {"column", pivot.columns[column]}};
   put_estimate(out, e.estimate);
   out["n"] = e.estimate.dialogues;
+  out["units"] = e.estimate.units;
   out["turns"] = e.estimate.turns;
   out["failed"] = e.estimate.failed;
   out["pending"] = e.pending;
@@ -149,6 +150,7 @@ std::string render_json(const Results& results, const Comparison& comparison) {
     cell["metric"] = line.cell.metric;
     put_estimate(cell, e);
     cell["n"] = e.dialogues;
+    cell["units"] = e.units;
     cell["failed"] = e.failed;
     const int without_value = results.stratum(line.cell.key, -1).without_value;
     if (without_value > 0) cell["without_value"] = without_value;

@@ -38,6 +38,12 @@ bool may_vary_a_number(const std::string& dimension) {
          (dimension.starts_with(kSettingPrefix) && dimension != kVariantDimension);
 }
 
+/// Whether budgets are shares of the prompt as well as numbers of tokens, which no axis can show.
+bool has_two_units(const std::string& dimension, const std::set<double>& numbers) {
+  return dimension == std::string(kSettingPrefix) + "budget" && *numbers.begin() < 1 &&
+         *numbers.rbegin() > 1;
+}
+
 /// A dimension of rows or columns.
 struct Place {
   bool is_row = false;
@@ -161,7 +167,7 @@ std::size_t count_numbers(const std::string& dimension, const std::vector<Values
   for (const Values& all : values) {
     if (const auto x = number(all[index])) numbers.insert(*x);
   }
-  return numbers.size();
+  return !numbers.empty() && has_two_units(dimension, numbers) ? 0 : numbers.size();
 }
 
 std::vector<Plot> table_plots(const Pivot& pivot) {

@@ -24,6 +24,7 @@ OrderedJson row_json(const Leaderboard& board, const LeaderboardRow& row) {
       {"budget", row.budget.empty() ? OrderedJson(nullptr) : OrderedJson(row.budget)}};
   put_estimate(out, row.quality);
   out["n"] = row.quality.dialogues;
+  out["units"] = row.quality.units;
   out["turns"] = row.quality.turns;
   out["begin_minus_end"] = position_json(row.begin_minus_end);
   out["middle_minus_end"] = position_json(row.middle_minus_end);
@@ -97,7 +98,7 @@ std::string leaderboard_csv(const std::vector<Leaderboard>& boards) {
     header.push_back(std::string(name) + " p adjusted");
   }
   for (const BoardCost& cost : board_costs()) add_columns(cost.name);
-  header.emplace_back("pareto");
+  header.insert(header.end(), {"pareto", "units"});
   std::string out = join(header, ",") + "\n";
   for (const Leaderboard& board : boards) {
     for (const LeaderboardRow& row : board.rows) {
@@ -119,6 +120,7 @@ std::string leaderboard_csv(const std::vector<Leaderboard>& boards) {
         add_numbers(fields, found == row.costs.end() ? nullptr : &found->second);
       }
       fields.push_back(csv_field(join(row.fronts, " ")));
+      fields.push_back(std::to_string(row.quality.units));
       out += join(fields, ",") + "\n";
     }
   }

@@ -408,8 +408,8 @@ TEST(Report, Json) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : cell.items()) keys.push_back(key);
     std::vector<std::string> expected = {
-        "model", "dataset", "position", "method",    "settings",     "metric", "mean",   "low",
-        "high",  "n",       "failed",   "published", "length_limit", "turns",  "pending"};
+        "model", "dataset", "position", "method", "settings",  "metric",       "mean",  "low",
+        "high",  "n",       "units",    "failed", "published", "length_limit", "turns", "pending"};
     if (cell["method"] != "full") {
       expected.push_back("differences");
       ASSERT_EQ(cell["differences"].size(), 1u);
@@ -483,7 +483,7 @@ TEST(Report, Csv) {
   ASSERT_EQ(cells.size(), 5u);
   EXPECT_EQ(cells[0],
             "model,dataset,position,method,history,answers,metric,mean,low,high,n,failed,published,"
-            "turns,pending,minus full,minus full low,minus full high,minus full p,"
+            "turns,pending,units,minus full,minus full low,minus full high,minus full p,"
             "minus full p adjusted");
   EXPECT_TRUE(cells[1].starts_with("tiny,tiny-fact,begin,full,reprefill,own,qa_f1,")) << cells[1];
 }

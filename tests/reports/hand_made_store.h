@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "datasets/dialogue_io.h"
+#include "harness/store/sqlite.h"
 #include "harness/store/store.h"
 #include "methods/method.h"
 #include "tests/temporary_directory.h"
@@ -33,7 +34,7 @@ class HandMadeStore {
                          const std::string& published = kPublished,
                          const std::vector<std::string>& methods = {"full", "snapkv:budget=64",
                                                                     "streamingllm"},
-                         const std::string& card = "{}")
+                         const std::string& card = "{}", bool shares_texts = false)
       : store_(Store::create(directory_.path("hand.db"))) {
     StoredExperiment experiment;
     experiment.name = "hand";
@@ -45,8 +46,10 @@ class HandMadeStore {
     experiment.models = {{"model-hash", "a model"}};
     for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
       experiment.datasets.emplace_back(dataset, "a dataset");
-      for (const char* id : {"a", "b", "c", "d"})
-        experiment.dialogues.push_back({dataset, id, 2, to_json_line(dialogue(dataset, id))});
+      for (const char* id : {"a", "b", "c", "d"}) {
+        const Dialogue own = dialogue(shares_texts ? "tiny-fact" : dataset, id);
+        experiment.dialogues.push_back({dataset, id, 2, to_json_line(own)});
+      }
       for (const char* position : {"begin", "end"}) {
         for (const std::string& method : methods) {
           Cell c;
@@ -72,7 +75,8 @@ class HandMadeStore {
   }
 
   /// A dialogue of two turns: "Question 1 of a?" with the reference "here".  Dialogues of the
-  /// second dataset have another reference, too, because equal dialogues are one unit.
+  /// second dataset have another reference, too, because equal dialogues are one unit
+  /// (`shares_texts`).
   static Dialogue dialogue(const std::string& dataset, const std::string& id) {
     Dialogue out;
     out.id = id;
@@ -151,6 +155,10 @@ class HandMadeStore {
   }
 
   Store& store() { return store_; }
+
+  void execute(const std::string& sql) {
+    Database(directory_.path("hand.db"), Database::Mode::kReadWrite).execute(sql);
+  }
 
  private:
   TemporaryDirectory directory_;

@@ -107,6 +107,22 @@ TEST_F(Tables, ByTurn) {
                                       "tiny-hop, end (not run)"}));
 }
 
+TEST_F(Tables, ByTurnCountTheDialoguesOfEachTurn) {
+  const std::string all = "Not all dialogues have all turns: turn 2: ";
+  const auto note = [&](std::size_t i) {
+    const Pivot p = table(i);
+    const auto found = std::find_if(p.notes.begin(), p.notes.end(),
+                                    [&](const std::string& n) { return n.starts_with(all); });
+    return found == p.notes.end() ? "" : found->substr(all.size());
+  };
+  EXPECT_EQ(note(2), "");
+  hand_.execute("UPDATE dialogue SET turns = 1 WHERE id = 'c'");
+  EXPECT_EQ(note(2), "6 of 8 dialogues.");
+  hand_.execute("UPDATE dialogue SET turns = 1 WHERE dataset = 'tiny-hop'");
+  EXPECT_EQ(note(2), "3 of 8 dialogues, none of tiny-hop.");
+  EXPECT_EQ(note(0), "");
+}
+
 // Tables may have different baselines or none; each names its own.
 TEST(Markdown, NamesWhatDifferencesAreTo) {
   std::string manifest = test::kManifest;
@@ -197,10 +213,10 @@ TEST_F(Tables, MissingValuesAreVisible) {
   EXPECT_NE(each.find(",,,,0,0,0,4,not run,,,,,,0,0,0,4,not run,,,"), std::string::npos) << each;
 
   const std::string lines = render_csv_long(results);
-  EXPECT_NE(lines.find("tiny,tiny-fact,end,streamingllm,reprefill,own,qa_f1,,,,0,8,,0,0,,,,,,"),
+  EXPECT_NE(lines.find("tiny,tiny-fact,end,streamingllm,reprefill,own,qa_f1,,,,0,8,,0,0,0,,,,,,"),
             std::string::npos)
       << lines;
-  EXPECT_NE(lines.find("tiny,tiny-hop,end,streamingllm,reprefill,own,qa_f1,,,,0,0,,0,4,,,,,,"),
+  EXPECT_NE(lines.find("tiny,tiny-hop,end,streamingllm,reprefill,own,qa_f1,,,,0,0,,0,4,0,,,,,,"),
             std::string::npos)
       << lines;
 

@@ -48,8 +48,8 @@ TEST(TablePlots, LinesOverABudgetForEachPosition) {
                          {"256", "end"},
                          {"64", "begin"},
                          {"64", "end"},
-                         {"1/2", "begin"},
-                         {"1/2", "end"}},
+                         {"16", "begin"},
+                         {"16", "end"}},
                         {98, 99, -1, -1, -1, -1, -1, -1, -1, -1, 44, 75, 12, 24, 3, 4});
   const std::vector<Plot> plots = table_plots(p);
   ASSERT_EQ(plots.size(), 2u);
@@ -61,7 +61,7 @@ TEST(TablePlots, LinesOverABudgetForEachPosition) {
   const Plot::Series& snapkv = plots[1].series[1];
   EXPECT_EQ(snapkv.name, "snapkv");
   ASSERT_EQ(snapkv.points.size(), 3u);
-  EXPECT_EQ(snapkv.points[0].x, .5) << "a share";
+  EXPECT_EQ(snapkv.points[0].x, 16);
   EXPECT_EQ(snapkv.points[2].x, 256);
   EXPECT_EQ(snapkv.points[2].mean, 75);
   EXPECT_EQ(snapkv.points[2].low, 74);
@@ -69,6 +69,18 @@ TEST(TablePlots, LinesOverABudgetForEachPosition) {
   EXPECT_EQ(plots[1].x.label, "budget");
   EXPECT_TRUE(plots[1].x.is_log);
   EXPECT_EQ(plots[1].y.label, "mean score (x100)");
+}
+
+TEST(TablePlots, HaveSharesOrTokensButNotBoth) {
+  const auto of = [](const std::string& dimension, const Names& budgets) {
+    std::vector<Names> columns;
+    for (const std::string& budget : budgets) columns.push_back({budget});
+    return table_plots(table({"method.variant"}, {{"snapkv"}}, {dimension}, columns,
+                             std::vector<double>(budgets.size(), 1)));
+  };
+  EXPECT_EQ(of("method.budget", {"1/8", "1/4", "0.5"}).at(0).series.at(0).points.at(2).x, .5);
+  EXPECT_TRUE(of("method.budget", {"1/8", "1/4", "0.5", "256"}).empty());
+  EXPECT_EQ(of("method.alpha", {"1/8", "1/4", "0.5", "2"}).size(), 1u);
 }
 
 // Without other dimensions of rows, the columns are the lines.

@@ -47,6 +47,7 @@ TEST(Units, DatasetsWithTheSameTextsAreLikePositions) {
   }
   expect_same(estimate({&shared[0], &shared[1]}), estimate({&positions[0], &positions[1]}));
   EXPECT_EQ(estimate({&shared[0], &shared[1]}).dialogues, 40);
+  EXPECT_EQ(estimate({&shared[0], &shared[1]}).units, 20);
   // The methods are strata 0 and 1, and 2 and 3.
   const std::vector<StratumPair> pairs = {{&shared[0], &shared[2]}, {&shared[1], &shared[3]}},
                                  same_pairs = {{&positions[0], &positions[2]},
@@ -74,6 +75,8 @@ TEST(Units, DialoguesWithTheSameTextAreLikeTurns) {
   expect_same(estimate({&shared}), estimate({&one}));
   EXPECT_EQ(estimate({&shared}).dialogues, 24);
   EXPECT_EQ(estimate({&one}).dialogues, 12);
+  EXPECT_EQ(estimate({&shared}).units, 12);
+  EXPECT_EQ(estimate({&one}).units, 12);
   const std::vector<StratumPair> pairs = {{&shared, &shared_baseline}},
                                  same_pairs = {{&one, &one_baseline}};
   expect_same(difference_of(pairs).estimate, difference_of(same_pairs).estimate);
