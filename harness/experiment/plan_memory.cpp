@@ -71,8 +71,11 @@ class UnitMemory {
       out_.add(prompt_, config_.kv_heads, out_.layout({}, pre_rope_keys), window_);
       if (prefills_) out_.add_prefill(before_ + answer_, prompt_, false, pre_rope_keys);
     }
-    for (const auto& [key, first] : first_prompts_)
+    for (const auto& [key, first] : first_prompts_) {
+      // The rows before the question are also those of the whole prompt (TurnPrefill::whole).
+      if (key == kDensePrefill + kToQuestion && first_prompts_.contains(kDensePrefill)) continue;
       out_.add_pages(first.tokens, config_.kv_heads, first.layout);
+    }
   }
 
  private:
@@ -392,7 +395,7 @@ PlannedTurn plan_turn(const Unit& unit, std::size_t turn, HistoryAnswers answers
       const TurnStart start = start_of(cell, t, unit.dialogue->turns.size(), isolated);
       cells.push_back(turn_cell(cell, start, prompt, cells.size(), out.sharing));
     }
-    out.sharing = share_turn(cells, out.fidelity);
+    out.sharing = share_turn(cells, out.fidelity, t == 0);
   }
   return out;
 }

@@ -12,9 +12,10 @@ double attention_flops(const ModelConfig& c, double pairs) {
   return 4.0 * c.layers * c.heads * c.head_dim * pairs;
 }
 
-/// Adds the prefills of one turn.  `offset`: index of the turn's first cell in the planned unit.
-void add_turn(const PlannedTurn& turn, std::int64_t before, std::int64_t prompt, std::size_t offset,
-              std::vector<PlannedPrefill>& out) {
+/// Adds the prefills of turn `t`.  `offset`: index of its first cell in the planned unit.
+void add_turn(const PlannedTurn& turn, const PromptLengths& lengths, std::size_t t,
+              std::size_t offset, std::vector<PlannedPrefill>& out) {
+  const std::int64_t before = t > 0 ? lengths.prompts[t - 1] : 0, prompt = lengths.prompts[t];
   const auto use = [&](PlannedPrefill& planned, std::size_t cell) {
     if (turn.is_recorded(cell)) planned.cells.push_back(offset + cell);
   };
@@ -29,7 +30,10 @@ void add_turn(const PlannedTurn& turn, std::int64_t before, std::int64_t prompt,
   for (const TurnPrefill& prefill : turn.sharing.prefills) {
     const bool restarts = prefill.start == TurnStart::kRestart ||
                           (prefill.start == TurnStart::kFork && !prefill.reuses_cached_prompt);
-    PlannedPrefill& planned = out.emplace_back(PlannedPrefill{restarts ? 0 : before, prompt, {}});
+    const std::int64_t begin = prefill.whole ? prompt - lengths.questions[t]
+                               : restarts    ? 0
+                                             : before;
+    PlannedPrefill& planned = out.emplace_back(PlannedPrefill{begin, prompt, {}});
     std::set<std::string> scorings;
     for (const std::size_t cell : prefill.cells) {
       use(planned, cell);
@@ -44,8 +48,8 @@ void add_turn(const PlannedTurn& turn, std::int64_t before, std::int64_t prompt,
 void add_unit(const Unit& unit, const PromptLengths& lengths, bool isolated,
               std::optional<Along> fidelity, std::size_t offset, std::vector<PlannedPrefill>& out) {
   for (std::size_t t = 0; t < lengths.prompts.size(); ++t) {
-    add_turn(plan_turn(unit, t, HistoryAnswers::kAgree, isolated, fidelity),
-             t > 0 ? lengths.prompts[t - 1] : 0, lengths.prompts[t], offset, out);
+    add_turn(plan_turn(unit, t, HistoryAnswers::kAgree, isolated, fidelity), lengths, t, offset,
+             out);
   }
 }
 

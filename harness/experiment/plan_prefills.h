@@ -13,7 +13,7 @@ namespace turnbench {
 
 /// A prefill of a unit as a plan expects it: rows [begin, end) of a prompt, computed once.
 struct PlannedPrefill {
-  std::int64_t begin = 0, end = 0;  ///< tokens; begin > 0: continues an earlier turn
+  std::int64_t begin = 0, end = 0;  ///< tokens; begin > 0: continues another prefill
   /// The unit's cells that use it, as indices.  Empty if only the reference of fidelity does.
   std::vector<std::size_t> cells;
   /// Times that scoring passes of evictions repeat rows [0, end) after it.

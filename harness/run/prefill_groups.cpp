@@ -120,7 +120,7 @@ TurnSharing share_turn(const ActiveUnit& unit, const Decoding& decoding) {
     const std::size_t prompt = prompts.try_emplace(b.prompt.tokens, prompts.size()).first->second;
     cells.push_back(turn_cell(*b.cell, b.start, prompt, cells.size(), unit.sharing));
   }
-  return share_turn(cells, decoding.fidelity.has_value());
+  return share_turn(cells, decoding.fidelity.has_value(), unit.turn == 0);
 }
 
 void prefill_dense_histories(Engine& engine, const Decoding& decoding, ActiveUnit& unit) {
@@ -150,6 +150,7 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
       b.sequence = engine.make_sequence(b.cell->method->make());
     }
   }
+  const std::size_t first_of_unit = work.size();
   for (const TurnPrefill& planned : unit.sharing.prefills) {
     if (planned.start != TurnStart::kFork) {
       add_own_prefill(engine, unit, planned, work);
@@ -164,6 +165,7 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
     shared.unit = &unit;
     shared.tokens = std::move(rest);
     shared.to_question = planned.to_question;
+    if (planned.whole) shared.whole = first_of_unit + *planned.whole;
     shared.pass.dialogue = planned.to_question ? &first.view_before_question : &first.view;
     shared.pass.sequence = &at->second;
     shared.is_full = planned.is_full;
@@ -175,6 +177,28 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
     }
   }
   return prefixes;
+}
+
+void prefill_shared_rows(Engine& engine, std::span<Prefill> work) {
+  std::vector<Pass> passes;
+  for (Prefill& part : work) {
+    if (!part.whole) continue;
+    const Prefill& whole = work[*part.whole];
+    Pass& pass = passes.emplace_back(part.pass);
+    pass.sequence = whole.pass.sequence;
+    pass.tokens = std::span(part.tokens).first(part.tokens.size() - 1);
+    pass.forks.insert(pass.forks.end(), whole.pass.forks.begin(), whole.pass.forks.end());
+  }
+  engine.prefill(passes);
+  for (Prefill& part : work) {
+    if (!part.whole) continue;
+    Prefill& whole = work[*part.whole];
+    const auto done = std::ssize(part.tokens) - 1;
+    part.unit->result.prefilled_tokens += done;
+    *part.pass.sequence = whole.pass.sequence->fork();
+    for (Prefill* prefill : {&part, &whole})
+      prefill->tokens.erase(prefill->tokens.begin(), prefill->tokens.begin() + done);
+  }
 }
 
 void prefill_questions(Engine& engine, std::span<const Prefill> work) {

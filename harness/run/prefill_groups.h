@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,9 @@ struct Prefill {
   Pass pass;
   std::vector<int> tokens;
   std::vector<Branch*> forks;
-  bool is_full = false;      ///< full attention, the reference for fidelity
-  bool to_question = false;  ///< as in TurnPrefill
+  bool is_full = false;                   ///< full attention, the reference for fidelity
+  bool to_question = false;               ///< as in TurnPrefill
+  std::optional<std::size_t> whole = {};  ///< as in TurnPrefill: an index in the work
 };
 
 /// Determines which branches of a unit share the prefills of the turn that they have begun.
@@ -29,6 +31,10 @@ void prefill_dense_histories(Engine& engine, const Decoding& decoding, ActiveUni
 /// branches share; the passes in `work` point to them.
 std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
                                            std::vector<Prefill>& work);
+
+/// Computes the rows that prefills up to the question share with those of whole prompts.  The last
+/// row before the question, where methods evict, remains for both.
+void prefill_shared_rows(Engine& engine, std::span<Prefill> work);
 
 /// Continues the branches whose prefills end at the question to the end of their prompts, without
 /// eviction, and sets their logits.

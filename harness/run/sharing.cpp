@@ -66,7 +66,7 @@ class Decoders {
 
 }  // namespace
 
-TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity) {
+TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity, bool is_first_turn) {
   TurnSharing out;
   Decoders decoders(cells);
   std::map<std::size_t, std::size_t> own;  // cells with a prefill of their own, to its index
@@ -93,7 +93,7 @@ TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity) {
       own.emplace(i, out.prefills.size());
       out.prefills.emplace_back().first = i;
     }
-    const char* end = policies.evicts_before_question ? " to the question" : "";
+    const std::string end = policies.evicts_before_question ? kToQuestion : "";
     TurnPrefill& prefill = start == TurnStart::kFork ? prefix_of(i, method->prefill_key() + end)
                                                      : out.prefills[own.at(decoder)];
     prefill.start = start;
@@ -102,6 +102,13 @@ TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity) {
     prefill.reuses_cached_prompt = policies.reuses_cached_prompt();
     prefill.cells.push_back(i);
     if (fidelity) prefix_of(i, kDensePrefill).is_full = true;
+  }
+  if (!is_first_turn) return out;  // later, the two prefills continue from different rows
+  for (const auto& [prefix, index] : prefixes) {
+    const auto& [key, prompt] = prefix;
+    const auto whole = prefixes.find({kDensePrefill, prompt});
+    if (key == kDensePrefill + kToQuestion && whole != prefixes.end())
+      out.prefills[index].whole = whole->second;
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ namespace turnbench {
 
 /// The prefill key of full attention over the whole prompt.
 inline const std::string kDensePrefill;
+/// The end of the key of a prefill that ends at the question.
+inline const std::string kToQuestion = " to the question";
 
 /// How a cell reaches the end of a turn's prompt.
 enum class TurnStart {
@@ -55,6 +58,9 @@ struct TurnPrefill {
   /// It ends where the turn's question begins: the method evicts there.  Each cell then continues
   /// to the end of the prompt.
   bool to_question = false;
+  /// to_question, in the first turn: the dense prefill of the whole prompt, as an index in
+  /// `prefills`, which has the same rows before the question.  They are computed once for both.
+  std::optional<std::size_t> whole;
   bool is_sparse = false;
   bool reuses_cached_prompt = true;  ///< as in Policies
   bool is_full = false;              ///< full attention, the reference for fidelity
@@ -86,6 +92,6 @@ TurnCell turn_cell(const UnitCell& cell, TurnStart start, std::size_t prompt, st
                    const TurnSharing& previous);
 
 /// `fidelity`: every prompt also gets a prefill with full attention, the reference.
-TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity);
+TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity, bool is_first_turn);
 
 }  // namespace turnbench

@@ -68,6 +68,14 @@ TEST(PlannedPrefills, FollowTheSharingRule) {
   EXPECT_EQ(found[0].cells.size() + found[1].cells.size(), 1u) << "one is for the reference";
 }
 
+TEST(PlannedPrefills, ShareTheRowsBeforeTheFirstQuestion) {
+  const Planned p(R"("methods": ["snapkv:budget=64,compress=before_question", "full"])");
+  expect_prefills(p, {{p.first - p.lengths.questions[0], p.first, {0}},
+                      {0, p.first, {1}},
+                      {p.first, p.last, {0}},
+                      {p.first, p.last, {1}}});
+}
+
 TEST(PlannedPrefills, IncludeScoringPassesOncePerKey) {
   const Planned planned(R"("methods": ["full", "kvzip:budget=32", "kvzip:budget=64",
       "kvzip:budget=64,chunk=100"])",
@@ -79,6 +87,15 @@ TEST(PlannedPrefills, IncludeScoringPassesOncePerKey) {
   const double n = static_cast<double>(planned.last), linear = config.linear_flops_per_token() * n,
                every_pair = 4.0 * config.layers * config.heads * config.head_dim * n * n;
   EXPECT_DOUBLE_EQ(found[0].flops(config), 3 * linear + 2.5 * every_pair);
+}
+
+TEST(PlannedPrefills, OfRowsBeforeAQuestionAreComputedOnce) {
+  const SmallWorld world;
+  const Planned p(R"("methods": ["snapkv:budget=64,compress=before_question", "full"])", 1);
+  const UnitResult result =
+      world.run(p.plan.units, p.plan.experiment.decoding(p.plan.experiment.models[0]));
+  EXPECT_EQ(result.prefilled_tokens, p.first + p.lengths.questions[0] + 1)
+      << "the row before the question, where snapkv evicts, is computed again";
 }
 
 TEST(PlannedPrefills, CoverTheTokensThatTheRunnerPrefills) {

@@ -93,14 +93,14 @@ TEST(TurnSharing, GroupsEqualPrefillsOfEqualPrompts) {
   using Groups = std::vector<std::vector<std::size_t>>;
   const auto groups = [&](bool fidelity) {
     Groups out;
-    for (const TurnPrefill& prefill : share_turn(cells, fidelity).prefills)
+    for (const TurnPrefill& prefill : share_turn(cells, fidelity, true).prefills)
       out.push_back(prefill.cells);
     return out;
   };
   EXPECT_EQ(groups(false), (Groups{{0, 2}, {1, 3}, {4}, {5}, {6}, {7}}));
   // The reference of prompt 2 is used only for fidelity; those of prompts 0 and 1 exist.
   EXPECT_EQ(groups(true), (Groups{{0, 2}, {1, 3}, {4}, {5}, {}, {6}, {7}}));
-  const TurnSharing sharing = share_turn(cells, true);
+  const TurnSharing sharing = share_turn(cells, true, true);
   std::vector<std::size_t> full_prefills;
   for (std::size_t i = 0; i < sharing.prefills.size(); ++i) {
     if (sharing.prefills[i].is_full) full_prefills.push_back(i);
@@ -111,6 +111,29 @@ TEST(TurnSharing, GroupsEqualPrefillsOfEqualPrompts) {
   EXPECT_EQ(sharing.window, std::max(snapkv.policies().window(), both.policies().window()));
   EXPECT_FALSE(sharing.prefills[0].is_sparse);
   EXPECT_TRUE(sharing.prefills[1].is_sparse);
+}
+
+// In the first turn, prefills up to the question share the rows of the whole prompt.
+TEST(TurnSharing, SharesTheRowsBeforeTheQuestion) {
+  const Method full = Method::parse("full"),
+               before = Method::parse("snapkv:budget=24,window=4,compress=before_question"),
+               sparse = Method::parse("a-shape+h2o:budget=24,compress=before_question"),
+               encoded = Method::parse("int8+snapkv:budget=24,window=4,compress=before_question");
+  const std::vector<TurnCell> cells = {{&before, TurnStart::kFork, 0},
+                                       {&sparse, TurnStart::kFork, 0},
+                                       {&encoded, TurnStart::kFork, 0},
+                                       {&full, TurnStart::kFork, 0},
+                                       {&before, TurnStart::kFork, 1}};
+  using Wholes = std::vector<std::optional<std::size_t>>;
+  const auto wholes = [&](bool fidelity, bool is_first_turn) {
+    Wholes out;
+    for (const TurnPrefill& prefill : share_turn(cells, fidelity, is_first_turn).prefills)
+      out.push_back(prefill.whole);
+    return out;
+  };
+  EXPECT_EQ(wholes(false, true), (Wholes{3, {}, {}, {}, {}}));
+  EXPECT_EQ(wholes(false, false), (Wholes{{}, {}, {}, {}, {}}));
+  EXPECT_EQ(wholes(true, true), (Wholes{1, {}, {}, {}, 5, {}})) << "beside the references, too";
 }
 
 // Cells of a method decode once while their caches and prompts are equal.
