@@ -141,18 +141,18 @@ TEST(BeforeQuestion, DoesNotDependOnTheBatch) {
   const Dialogue dialogue = dialogue_at(Position::kMiddle);
   Cells cells;
   const std::string snapkv = "snapkv:budget=24,window=4";
-  for (const std::string& spec :
-       {snapkv, snapkv + kBeforeQuestion, snapkv + kBeforeQuestion + ",placement=host",
-        "minference:vertical=16,slash=100+" + snapkv + kBeforeQuestion,
-        "a-shape:n_init=2,n_local=16+" + snapkv + kBeforeQuestion,
-        snapkv + kBeforeQuestion + "+quest:budget=16,page=8", "int8+" + snapkv + kBeforeQuestion,
-        "sentencekv:budget=24,window=4,sinks=2,recent=4" + kBeforeQuestion,
-        "streamingllm:budget=24,rolling=false" + kBeforeQuestion, "h2o:budget=24,mode=prefill",
-        "h2o:budget=24,mode=prefill" + kBeforeQuestion, "expected-attention:budget=24,sinks=2",
-        "expected-attention:budget=24,sinks=2" + kBeforeQuestion,
-        "criticalkv:budget=24,window=4" + kBeforeQuestion, "specontext-self:budget=16",
-        "kvzip:budget=40" + kBeforeQuestion, "kvzip:budget=60,placement=host" + kBeforeQuestion,
-        "int8+kvzip:budget=40" + kBeforeQuestion}) {
+  for (const std::string& spec : std::vector<std::string>{
+           snapkv, snapkv + kBeforeQuestion, snapkv + kBeforeQuestion + ",placement=host",
+           "minference:vertical=16,slash=100+" + snapkv + kBeforeQuestion,
+           "a-shape:n_init=2,n_local=16+" + snapkv + kBeforeQuestion,
+           snapkv + kBeforeQuestion + "+quest:budget=16,page=8", "int8+" + snapkv + kBeforeQuestion,
+           "sentencekv:budget=24,window=4,sinks=2,recent=4" + kBeforeQuestion,
+           "streamingllm:budget=24,rolling=false" + kBeforeQuestion, "h2o:budget=24,mode=prefill",
+           "h2o:budget=24,mode=prefill" + kBeforeQuestion, "expected-attention:budget=24,sinks=2",
+           "expected-attention:budget=24,sinks=2" + kBeforeQuestion,
+           "criticalkv:budget=24,window=4" + kBeforeQuestion, "specontext-self:budget=16",
+           "kvzip:budget=40" + kBeforeQuestion, "kvzip:budget=60,placement=host" + kBeforeQuestion,
+           "int8+kvzip:budget=40" + kBeforeQuestion}) {
     cells.add(spec);
   }
   Decoding fidelity = kFourTokens;
