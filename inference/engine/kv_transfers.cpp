@@ -15,6 +15,7 @@ namespace {
 
 PinnedSlots pinned_of(const SelectionPolicy* selection, int layer) {
   return [selection, layer](int set, int tokens) -> std::vector<SlotRange> {
+    if (selection == nullptr && tokens == 0) return {};  // an eviction has kept no token
     if (selection == nullptr) return {{tokens - 1, tokens}};
     std::vector<SlotRange> out = selection->pinned(layer, set, tokens);
     check_pinned(out, set, tokens);

@@ -117,7 +117,8 @@ TEST(TurnSharing, GroupsEqualPrefillsOfEqualPrompts) {
 TEST(TurnSharing, SharesTheRowsBeforeTheQuestion) {
   const Method full = Method::parse("full"),
                before = Method::parse("snapkv:budget=24,window=4,compress=before_question"),
-               sparse = Method::parse("a-shape+h2o:budget=24,compress=before_question"),
+               sparse =
+                   Method::parse("a-shape+h2o:budget=24,mode=prefill,compress=before_question"),
                encoded = Method::parse("int8+snapkv:budget=24,window=4,compress=before_question");
   const std::vector<TurnCell> cells = {{&before, TurnStart::kFork, 0},
                                        {&sparse, TurnStart::kFork, 0},

@@ -85,6 +85,25 @@ TEST(Unit, ExceptionsOfOtherTypesFailTheirRecords) {
   }
 }
 
+TEST(Offloading, OfCachesWithoutTokensEqualsTheDevice) {
+  const SmallWorld world;
+  const Dialogue dialogue = short_dialogues(1, 70, 0)[0];
+  const std::string spec = "keyformer:budget=1,gran=query_head";
+  Cells cells;
+  cells.add(spec);
+  cells.add(spec + ",placement=host");
+  const auto records =
+      by_key(world.run({{&dialogue, cells.cells}}, {.max_prompt_tokens = 4000, .max_new_tokens = 4})
+                 .records);
+  const std::size_t half = cells.cells.size() / 2;
+  for (std::size_t i = 0; i < half; ++i) {
+    const Result& want = records.at({cells.cells[i].key, dialogue.id, 0});
+    EXPECT_EQ(want.error, "");
+    EXPECT_EQ(records.at({cells.cells[half + i].key, dialogue.id, 0}).answer_tokens,
+              want.answer_tokens);
+  }
+}
+
 TEST(Sharing, NeverChangesAResult) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = short_dialogues(2, 70, 0);
