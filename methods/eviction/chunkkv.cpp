@@ -17,7 +17,9 @@ MethodInfo chunkkv() {
       .budget_unit =
           "prompt tokens kept per KV head, window included; generated tokens are not counted",
       .deviations =
-          "a chunk's score is the mean of its tokens' scores, as in kvpress; the last chunk is cut "
+          "a chunk's score is the mean of its tokens' scores over all KV heads of the layer, which "
+          "keep "
+          "the same tokens, as in kvpress; the last chunk is cut "
           "so that the budget is used exactly; the window size is SnapKV's; the paper uses "
           "SnapKV's scores without pooling; other scorers are combinations of this project",
       .parameters = and_also(budget_and_window_parameters("1024", "32"),

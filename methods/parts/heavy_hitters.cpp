@@ -25,8 +25,9 @@ HeavyHitters::HeavyHitters(const Settings& s) : s_(s) {
   const Budget& mean = s.budget.mean;
   const double fixed = s.budget.sinks + (s.recent.is_ratio ? 0 : s.recent.value);
   if (mean.is_ratio || mean.value >= fixed) return;
-  throw input_error("{}: found a budget of {} and {} {}recent tokens, expected no more",
-                    s.budget.method, mean.value, fixed, s.budget.sinks > 0 ? "first and " : "");
+  throw input_error("{}: found a budget of {} with {} {}recent tokens, expected at least {}",
+                    s.budget.method, mean.value, fixed, s.budget.sinks > 0 ? "first and " : "",
+                    fixed);
 }
 
 KeepSets HeavyHitters::after_prefill(const LayerView& view) {
@@ -95,9 +96,10 @@ HeavyHitters::Split HeavyHitters::split(const LayerView& view) const {
             wanted = s_.recent.tokens(std::max(0, budget - sinks));
   if (n > budget && n <= sinks + wanted) return {n, 0};
   if (n > budget && (sinks + wanted > budget || budget == 0)) {
-    throw input_error("{}: found a budget of {} tokens and {} recent ones{}, expected no more",
+    throw input_error("{}: found a budget of {} tokens with {} recent ones{}, expected at least {}",
                       s_.budget.method, budget, wanted,
-                      sinks == 0 ? "" : fmt::format(" with {} sinks", sinks));
+                      sinks == 0 ? "" : fmt::format(" and {} sinks", sinks),
+                      std::max(1, sinks + wanted));
   }
   int recent = std::min(wanted, budget), hitters = s_.budget.choices(view, sinks + recent);
   if (s_.counts_current) --(recent > 0 ? recent : hitters);

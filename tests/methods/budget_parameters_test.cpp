@@ -93,7 +93,7 @@ TEST(Budgets, AreRejectedIfAlwaysReadTokensFillThem) {
     EXPECT_EQ(message(c.enough), "no error") << c.enough;
   }
   EXPECT_EQ(message("keyformer:budget=10,recent=11"),
-            "method: keyformer: found a budget of 10 and 11 recent tokens, expected no more");
+            "method: keyformer: found a budget of 10 with 11 recent tokens, expected at least 11");
   EXPECT_EQ(message("keyformer:budget=10,recent=10"), "no error");
   for (const char* share : {"oracle:budget=0.001", "pqcache:budget=0.001", "infllm:budget=0.001",
                             "shadowkv:budget=0.001", "snapkv:budget=0.001"})

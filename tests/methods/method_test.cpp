@@ -212,7 +212,7 @@ TEST(Method, ErrorsNameThePlaceOfTheMethod) {
       "m.json");
   const JsonView methods(json, "m.json");
   EXPECT_EQ(test::message_of([&] { Method::parse(methods[0][1]); }),
-            "m.json: /0/1: h2o: found a budget of 4 and 8 recent tokens, expected no more");
+            "m.json: /0/1: h2o: found a budget of 4 with 8 recent tokens, expected at least 8");
   EXPECT_EQ(test::message_of([&] { Method::parse(methods[1]); }),
             "m.json: /1/method: minference: config: no/such.json: found no readable file (No such "
             "file or directory), expected one");
