@@ -80,9 +80,11 @@ void add_import_command(CLI::App& app, const CommonOptions& common) {
   command->add_option(
       "--model", o->request.model,
       "model that made the predictions; default: the manifest's, if it has only one");
-  command->add_option("--position", o->position,
-                      "position of the questions, if ids do not contain it: begin, middle, end; "
-                      "default: end, or the positions of a jsonl file if the manifest gives none");
+  command->add_option(
+      "--position", o->position,
+      "position of the questions, if ids do not contain it: begin, middle, end; "
+      "default: the only position of the experiment, otherwise end; for jsonl without "
+      "positions in the manifest, the first position of the file");
   command->add_option("--data", o->data, "NAME=DIR: directory of a dataset or collection")
       ->allow_extra_args(false);
   command->callback([o, &common] { import_predictions(*o, common); });

@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "cli/cli.h"
 #include "cli/report_output.h"
 #include "common/error.h"
 #include "common/text.h"
+#include "reports/escape.h"
 #include "reports/leaderboard/leaderboard.h"
 
 namespace turnbench {
@@ -35,13 +38,19 @@ void check_files(const LeaderboardOptions& o) {
   }
 }
 
-std::string leaderboard_text(const LeaderboardOptions& o) {
+std::string leaderboard_text(const LeaderboardOptions& o, bool quiet) {
   std::vector<Store> stores;
   for (const std::string& path : o.stores) stores.push_back(Store::open(path));
   std::vector<const Store*> all;
   for (const Store& store : stores) all.push_back(&store);
   const std::vector<Leaderboard> boards = leaderboards(all, o.request);
   if (o.format == "json") return leaderboard_json(boards);
+  if (o.format == "csv" && !quiet) {
+    for (const Leaderboard& board : boards) {
+      for (const std::string& note : board.notes)
+        fmt::print(stderr, "{}: {}\n", one_line(board.model), one_line(note));
+    }
+  }
   return o.format == "csv" ? leaderboard_csv(boards) : leaderboard_markdown(boards);
 }
 
@@ -77,7 +86,7 @@ void add_leaderboard_command(CLI::App& app, const CommonOptions& common) {
     check_files(*o);
     o->format = chosen_format(common, *format, o->format, o->output, kBoardFormats);
     check_score_choice(o->request.choice);
-    const std::string text = leaderboard_text(*o);
+    const std::string text = leaderboard_text(*o, common.quiet);
     print_or_write(text, o->output, o->force);
   });
 }

@@ -53,7 +53,7 @@ std::vector<std::string> status_lines(const std::string& db, const OrderedJson& 
   for (const OrderedJson& shard : s["shards"]) out.push_back("  " + describe_shard(shard));
   if (s.contains("time")) out.push_back(time_text(s["time"]));
   if (s["not_imported"] > 0) {
-    out.push_back(fmt::format("  {} dialogues without an imported prediction",
+    out.push_back(fmt::format("  {} dialogues without imported predictions of all turns",
                               s["not_imported"].get<std::size_t>()));
   }
   const std::string limited = s["length_limit"].get<std::string>();
@@ -159,7 +159,8 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
       "  turnbench status results.db retry\n"
       "  turnbench status sweep    # the folder of a sweep on a Slurm cluster, while its jobs run\n"
       "Exit codes: 0 all dialogues of all cells are done, 1 some failed or are pending, or no "
-      "experiment has begun; dialogues without an imported prediction are neither. If the store "
+      "experiment has begun; dialogues without imported predictions of all turns are neither. If "
+      "the store "
       "has shards, only their units count.");
   command->add_option("db", o->db, "store, or the folder of turnbench slurm")->required();
   command->add_option("action", o->action, "retry")->check(one_of({"retry"}));

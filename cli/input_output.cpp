@@ -20,7 +20,7 @@ constexpr std::size_t kShownProblems = 20;
 }  // namespace
 
 std::string dump(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return escape_json(json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
 void print_documents(std::vector<std::string> documents) {

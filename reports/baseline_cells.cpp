@@ -32,7 +32,9 @@ const Cell* BaselineCells::of(const Cell& cell) const {
   const auto method = baselines_.find(cell.method);
   if (method == baselines_.end()) return nullptr;
   const auto found = cells_.find(place_of(cell, method->second));
-  return found == cells_.end() ? nullptr : found->second;
+  if (found == cells_.end()) return nullptr;
+  // Probes measure other quantities than scores.
+  return found->second->metric == cell.metric ? found->second : nullptr;
 }
 
 std::vector<std::string> names_of(const std::vector<BaselineRule>& rules) {

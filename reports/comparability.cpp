@@ -284,8 +284,8 @@ void find_exceeded(const std::vector<Subject>& subjects, Remarks& remarks) {
   const auto excess = [](const char* subject, std::size_t methods) {
     return Respect{subject, std::vector<std::optional<std::string>>(methods)};
   };
-  Respect kept = excess("kept more than the budget", subjects.size()),
-          read = excess("read more than the budget", subjects.size());
+  Respect kept = excess("kept more than the budget, as a mean over turns", subjects.size()),
+          read = excess("read more than the budget, as a mean over turns", subjects.size());
   for (std::size_t i = 0; i < subjects.size(); ++i) {
     const CellUsage& usage = subjects[i].usage;
     if (usage.prompt.count == 0) continue;

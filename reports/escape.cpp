@@ -104,7 +104,10 @@ std::string escape_markup_block(std::string_view text) {
   return with_entities(spelled_out(text));
 }
 
-std::string escape_script(std::string_view json) {
+namespace {
+
+/// Writes the characters of a JSON document that `escapes` names as escapes.
+std::string with_json_escapes(std::string_view json, bool (*escapes)(char32_t)) {
   std::string out;
   for (std::size_t at = 0; at < json.size();) {
     const std::size_t start = at;
@@ -112,16 +115,27 @@ std::string escape_script(std::string_view json) {
     const auto escape = [&](char32_t unit) {
       out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(unit));
     };
-    if (c > 0xFFFF && is_invisible(c)) {
+    if (!escapes(c)) {
+      out += json.substr(start, at - start);
+    } else if (c > 0xFFFF) {
       escape(0xD800 + ((c - 0x10000) >> 10));
       escape(0xDC00 + ((c - 0x10000) & 0x3FF));
-    } else if (c == '<' || c == '>' || c == '&' || is_invisible(c)) {
-      escape(c);
     } else {
-      out += json.substr(start, at - start);
+      escape(c);
     }
   }
   return out;
+}
+
+}  // namespace
+
+std::string escape_script(std::string_view json) {
+  return with_json_escapes(
+      json, [](char32_t c) { return c == '<' || c == '>' || c == '&' || is_invisible(c); });
+}
+
+std::string escape_json(std::string_view json) {
+  return with_json_escapes(json, [](char32_t c) { return c >= 0x7F && is_invisible(c); });
 }
 
 std::string escape_markdown(std::string_view text) {

@@ -20,6 +20,8 @@ std::string escape_markup_block(std::string_view text);
 
 /// Escapes JSON for a <script> element: it neither ends the element nor has invisible characters.
 std::string escape_script(std::string_view json);
+/// Escapes the invisible characters of JSON; line ends between values are kept.
+std::string escape_json(std::string_view json);
 
 /// Escapes text within a line of Markdown, for example in a table cell.
 std::string escape_markdown(std::string_view text);

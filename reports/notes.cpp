@@ -164,7 +164,7 @@ std::vector<std::string> notes(const Results& results) {
         own);
   }
   if (imported > 0)
-    pending += fmt::format("Dialogues without an imported prediction: {}. ", imported);
+    pending += fmt::format("Dialogues without imported predictions of all turns: {}. ", imported);
   if (!pending.empty()) out.push_back(pending + progress_note(results));
   if (std::string stale = stale_note(results); !stale.empty()) out.push_back(std::move(stale));
   if (results.lacks_text_hashes())

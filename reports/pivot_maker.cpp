@@ -53,8 +53,10 @@ std::string PivotMaker::reason(const TablePart& part) const {
   const Stratum& own = layout_.stratum(part);
   const Stratum& scores = results_.stratum(part.cell->key, part.turn);
   if (own.failed + scores.failed > 0) return "failed";
-  const bool ran = own.without_value + scores.without_value + scores.without_reference > 0 ||
-                   !scores.turns.empty();
+  // Other turns may have a reference, but predictions that were not imported will not run.
+  const bool may_follow = !is_imported(*part.cell) && results_.progress(*part.cell).pending() > 0;
+  const bool ran = own.without_value + scores.without_value > 0 || !scores.turns.empty() ||
+                   (scores.without_reference > 0 && !may_follow);
   return ran ? kNoValue : kNotRun;
 }
 

@@ -26,45 +26,37 @@ std::size_t dialogues_with_scores(const Stratum& stratum) {
   return out;
 }
 
-/// Distinct items of several lists.
-class Distinct {
- public:
-  void add(const std::string& list, std::size_t size, std::size_t item) {
-    std::vector<bool>& seen = seen_[list];
-    seen.resize(size);
-    if (seen[item]) return;
-    seen[item] = true;
-    ++count_;
-  }
-  std::size_t count() const { return count_; }
+/// The first items, and the number of the others.
+std::string first_of(Values items) {
+  constexpr std::size_t kShown = 8;
+  const std::size_t more = items.size() - std::min(items.size(), kShown);
+  items.resize(items.size() - more);
+  return join(items, "; ") + (more > 0 ? fmt::format("; and {} more", more) : "");
+}
 
- private:
-  std::map<std::string, std::vector<bool>> seen_;
-  std::size_t count_ = 0;
-};
-
-/// A sentence about the texts of the table's dialogues, if they are fewer than these.
+/// A sentence about the table's dialogues that share texts, if there are any.
 std::string texts(const TableLayout& layout) {
-  Distinct dialogues, units;
-  bool any = false;
+  using Dialogue = std::pair<std::string, std::uint32_t>;                     // population, index
+  std::map<std::pair<std::string, std::uint32_t>, std::set<Dialogue>> units;  // by units, index
   for (std::size_t r = 0; r < layout.rows().size(); ++r) {
     for (std::size_t c = 0; c < layout.columns().size(); ++c) {
       for (const TablePart& part : layout.parts(r, c)) {
         const Stratum& stratum = layout.stratum(part);
         if (stratum.population == nullptr || stratum.population->units == nullptr) continue;
-        any = true;
         const Population& population = *stratum.population;
         for (const TurnValue& turn : stratum.turns) {
-          dialogues.add(population.name, population.ids.size(), turn.dialogue);
-          units.add(population.units->name, population.units->ids.size(),
-                    population.unit_of[turn.dialogue]);
+          units[{population.units->name, population.unit_of[turn.dialogue]}].emplace(
+              population.name, turn.dialogue);
         }
       }
     }
   }
-  if (!any || units.count() == dialogues.count()) return "";
-  return fmt::format(" {} of them share texts and form {} units of intervals and p.",
-                     dialogues.count(), units.count());
+  std::erase_if(units, [](const auto& unit) { return unit.second.size() < 2; });
+  if (units.empty()) return "";
+  std::size_t dialogues = 0;
+  for (const auto& [unit, members] : units) dialogues += members.size();
+  return fmt::format(" {} of them share texts and form {} of intervals and p.", dialogues,
+                     counted(units.size(), "unit"));
 }
 
 /// The number of dialogues with scores in the parts of the table.
@@ -149,6 +141,12 @@ void add_blanks(const TableLayout& layout, Pivot& pivot) {
   }
 }
 
+/// The labels of an entry's row and column.
+std::string place_of(const Pivot& pivot, std::size_t row, std::size_t column) {
+  return value_heading(pivot.row_dimensions, pivot.rows[row]) + ", " +
+         value_heading(pivot.column_dimensions, pivot.columns[column]);
+}
+
 /// Names the methods with numbers that a rule gives no baseline.
 void add_lacking_baselines(const TableLayout& layout, const std::vector<BaselineCells>& baselines,
                            Pivot& pivot) {
@@ -169,14 +167,29 @@ void add_lacking_baselines(const TableLayout& layout, const std::vector<Baseline
   }
 }
 
-/// The labels of an entry's row and column.
-std::string place_of(const Pivot& pivot, std::size_t row, std::size_t column) {
-  return value_heading(pivot.row_dimensions, pivot.rows[row]) + ", " +
-         value_heading(pivot.column_dimensions, pivot.columns[column]);
+/// Names the entries with a mean whose baseline has no result.
+void add_baselines_without_results(const TableLayout& layout,
+                                   const std::vector<BaselineCells>& baselines, Pivot& pivot) {
+  for (std::size_t b = 0; b < baselines.size(); ++b) {
+    Values places;
+    for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+      for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
+        const auto& entry = pivot.entries[r][c];
+        if (!entry || !entry->estimate.known || entry->differences[b]) continue;
+        const std::vector<const Cell*> cells = cells_of(scorable(layout.parts(r, c)));
+        const bool lacks_result = std::any_of(cells.begin(), cells.end(), [&](const Cell* cell) {
+          return !is_probe(*cell) && baselines[b].has_baseline(*cell) && !baselines[b].has(*cell);
+        });
+        if (lacks_result) places.push_back(place_of(pivot, r, c));
+      }
+    }
+    if (places.empty()) continue;
+    pivot.notes.push_back(fmt::format("No difference to {} where it has no result: {}.",
+                                      pivot.baselines[b], first_of(places)));
+  }
 }
 
 void add_missing_parts(Pivot& pivot) {
-  constexpr std::size_t kShown = 8;
   Values holes;
   for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
     for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
@@ -188,47 +201,43 @@ void add_missing_parts(Pivot& pivot) {
         holes.push_back(fmt::format("{} lacks {}", place_of(pivot, r, c), join(e->missing, ", ")));
     }
   }
-  if (holes.empty()) return;
-  const std::size_t more = holes.size() - std::min(holes.size(), kShown);
-  holes.resize(holes.size() - more);
-  pivot.notes.push_back("No mean (–) where a part of it is missing: " + join(holes, "; ") +
-                        (more > 0 ? fmt::format("; and {} more.", more) : "."));
+  if (!holes.empty()) {
+    pivot.notes.push_back("No mean (–) where a part of it is missing: " + first_of(holes) + ".");
+  }
 }
 
 /// Counts the dialogues of each turn, if a table by turn has dialogues with fewer turns.
 void add_shorter_dialogues(const TableLayout& layout, Pivot& pivot) {
-  constexpr std::size_t kShown = 8;
   if (!contains(pivot.row_dimensions, "turn") && !contains(pivot.column_dimensions, "turn")) return;
-  std::map<std::string, const Cell*> datasets;  // any cell, by the dataset's label
+  std::map<std::string, const Cell*> datasets;     // any cell, by the dataset's label
+  std::set<std::pair<std::string, int>> scorable;  // with these turns
   for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
     for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
-      for (const TablePart& part : layout.parts(r, c))
+      for (const TablePart& part : layout.parts(r, c)) {
+        if (!part.has_reference) continue;
         datasets.try_emplace(part.cell->dataset, part.cell);
+        scorable.emplace(part.cell->dataset, part.turn);
+      }
     }
   }
   const Results& results = layout.results();
-  int all = 0, more = 0;
+  int all = 0;
   for (const auto& [name, cell] : datasets) all += results.turn_count(*cell, 0);
   Values turns;
-  for (int turn = 1; turn < results.turns(); ++turn) {
+  for (int turn = 0; turn < results.turns(); ++turn) {
     int count = 0;
     Values without;
     for (const auto& [name, cell] : datasets) {
-      const int own = results.turn_count(*cell, turn);
+      const int own = scorable.contains({name, turn}) ? results.turn_count(*cell, turn) : 0;
       count += own;
       if (own == 0) without.push_back(name);
     }
     if (count == 0 || count == all) continue;
-    if (turns.size() == kShown) {
-      ++more;
-      continue;
-    }
     turns.push_back(fmt::format("turn {}: {} of {} dialogues{}", turn + 1, count, all,
                                 without.empty() ? "" : ", none of " + join(without, ", ")));
   }
-  if (turns.empty()) return;
-  pivot.notes.push_back("Not all dialogues have all turns: " + join(turns, "; ") +
-                        (more > 0 ? fmt::format("; and {} more.", more) : "."));
+  if (!turns.empty())
+    pivot.notes.push_back("Not all dialogues have all turns: " + first_of(turns) + ".");
 }
 
 void add_published_notes(Pivot& pivot) {
@@ -271,6 +280,7 @@ void add_notes(const TableLayout& layout, const std::vector<BaselineCells>& base
   add_meanings(layout, pivot);
   add_blanks(layout, pivot);
   add_lacking_baselines(layout, baselines, pivot);
+  add_baselines_without_results(layout, baselines, pivot);
   add_missing_parts(pivot);
   add_shorter_dialogues(layout, pivot);
   add_published_notes(pivot);

@@ -296,12 +296,18 @@ class Results::TurnCounter {
 };
 
 void Results::read_values(const Store& store, const std::string& experiment) {
-  std::set<std::string> values = {"score"};
+  std::vector<std::string> values = {"score"};  // first, because it counts failures
   bool by_turn = false;
   for (const TableSpec& table : tables_) {
-    values.insert(table.values.begin(), table.values.end());
+    for (const std::string& value : table.values) {
+      if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+    }
     for (const auto* named : {&table.rows, &table.columns})
       by_turn |= std::find(named->begin(), named->end(), "turn") != named->end();
+  }
+  std::set<std::string> probes;  // cells
+  for (const Cell& cell : cells_) {
+    if (is_probe(cell)) probes.insert(cell.key);
   }
   TurnCounter counter(*this);
   for (const std::string& value : values) {
@@ -316,10 +322,17 @@ void Results::read_values(const Store& store, const std::string& experiment) {
         if (value == "score") counter.add(t, dialogue);
       });
     } else {
-      for (const ScoredTurn& t : store.values(experiment, value))
-        reader.add(t.cell, t.dialogue, t.turn, t.status, t.score);
+      const std::vector<ScoredTurn> found = store.values(experiment, value);
+      for (const ScoredTurn& t : found) reader.add(t.cell, t.dialogue, t.turn, t.status, t.score);
+      if (!found.empty()) {  // failed turns have none of these quantities
+        for (const Store::Failure& f : failures_) {
+          if (!probes.contains(f.cell))
+            reader.add(f.cell, f.dialogue, f.turn, Record::Status::kError, 0);
+        }
+      }
     }
   }
+  read_references(store);
   environments_ = store.environments(counter.environments());
   for (auto& [key, stratum] : strata_) {
     const auto before = [](const TurnValue& a, const TurnValue& b) {
@@ -327,6 +340,17 @@ void Results::read_values(const Store& store, const std::string& experiment) {
     };
     if (!std::is_sorted(stratum.turns.begin(), stratum.turns.end(), before))
       std::sort(stratum.turns.begin(), stratum.turns.end(), before);
+  }
+}
+
+void Results::read_references(const Store& store) {
+  std::map<std::string_view, std::string_view> dataset_of;  // by cell
+  for (const Cell& cell : cells_) dataset_of[cell.key] = cell.dataset_hash;
+  for (const auto& [key, stratum] : strata_) {
+    if (stratum.without_reference == 0) continue;
+    const auto [known, is_new] =
+        referenced_.try_emplace(std::string(dataset_of.at(std::get<1>(key))));
+    if (is_new) known->second = store.turns_with_references(known->first);
   }
 }
 
@@ -376,6 +400,14 @@ int Results::turn_count(const Cell& cell, int turn) const {
   for (const int turns : dialogue_turns_.at(cell.dataset_hash))
     out += turn < 0 ? turns : turn < turns ? 1 : 0;
   return out;
+}
+
+bool Results::has_reference(const Cell& cell, int turn) const {
+  const auto found = referenced_.find(cell.dataset_hash);
+  if (found == referenced_.end()) return true;
+  const std::vector<bool>& turns = found->second;
+  if (turn < 0) return std::find(turns.begin(), turns.end(), true) != turns.end();
+  return static_cast<std::size_t>(turn) < turns.size() && turns[static_cast<std::size_t>(turn)];
 }
 
 int Results::turns_of(const Cell& cell) const {

@@ -83,6 +83,9 @@ class Results {
   int turns_of(const Cell& cell) const;
   /// The number of turns of a cell's dialogues with this index, or of all turns if it is negative.
   int turn_count(const Cell& cell, int turn) const;
+  /// False if no dialogue of a cell's dataset has a reference for this turn; negative: for any
+  /// turn.
+  bool has_reference(const Cell& cell, int turn) const;
   /// Mean over a cell's records of a counter that reports show, or of a cost; nullopt if no record
   /// has it.
   std::optional<double> counter(const std::string& cell, const std::string& name) const;
@@ -109,6 +112,7 @@ class Results {
   bool belongs(const PublishedNumber& row, const Cell& cell, const std::string& metric) const;
   void read_populations(const Store& store);
   void read_values(const Store& store, const std::string& experiment);
+  void read_references(const Store& store);
   void check_published();
   TableSpec table_of_all_cells() const;
   /// The scores that tables with this `value` show: those of the report, or those by the metric
@@ -123,6 +127,8 @@ class Results {
   /// By value, cell and turn (-1: all).
   std::map<std::string, std::shared_ptr<const Population>> populations_;  ///< by dataset
   std::map<std::string, std::vector<int>> dialogue_turns_;  ///< by dataset: as in `ids`
+  /// By dataset that has turns without a reference: the turns that have one in some dialogue.
+  std::map<std::string, std::vector<bool>> referenced_;
   std::map<std::tuple<std::string, std::string, int>, Stratum> strata_;
   std::map<std::string, std::map<std::string, double>> counters_;
   std::vector<PublishedNumber> published_;

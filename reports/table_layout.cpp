@@ -102,22 +102,18 @@ TableLayout::TableLayout(const Results& results, const TableSpec& spec)
   }
 }
 
-/// Finds datasets without any reference: a method has run all turns and scored none, nor has any
-/// other method.  They are the same for all methods, including failed ones.
+/// Finds datasets, or turns of them, without any reference, where values are scores that need one.
+/// They are the same for all methods, including failed ones.
 void TableLayout::find_unreferenced() {
-  std::set<std::tuple<std::string, int, std::string>> scored;
   for (const Cell& cell : results_.cells()) {
     for (int turn = -1; turn < (by_turn_ ? results_.turns() : 0); ++turn) {
       for (const std::string& value : spec_.values) {
-        const Stratum& s = stratum({&cell, turn, &value});
-        const int unscored = s.without_reference + s.without_value + s.failed;
-        if (!s.turns.empty()) scored.emplace(cell.dataset_hash, turn, value);
-        if (s.without_reference > 0 && unscored == results_.turn_count(cell, turn))
+        const bool lacks_any = stratum({&cell, turn, &value}).without_reference > 0;
+        if (lacks_any && !results_.has_reference(cell, turn))
           unreferenced_.emplace(cell.dataset_hash, turn, value);
       }
     }
   }
-  std::erase_if(unreferenced_, [&](const auto& part) { return scored.contains(part); });
 }
 
 /// The parts of all entries, in the order of the cells.

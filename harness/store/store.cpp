@@ -310,6 +310,16 @@ const std::vector<bool>& Store::referenced_turns(const std::string& dataset,
   return known->second;
 }
 
+std::vector<bool> Store::turns_with_references(const std::string& dataset_hash) const {
+  std::vector<bool> out;
+  for (const auto& [dialogue, turns] : turn_counts(dataset_hash)) {
+    const std::vector<bool>& own = referenced_turns(dataset_hash, dialogue);
+    out.resize(std::max(out.size(), own.size()));
+    for (std::size_t turn = 0; turn < own.size(); ++turn) out[turn] = out[turn] || own[turn];
+  }
+  return out;
+}
+
 std::vector<ScoredTurn> Store::scores(const std::string& experiment,
                                       const ScoreChoice& choice) const {
   std::vector<ScoredTurn> out;

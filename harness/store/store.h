@@ -149,6 +149,8 @@ class Store {
   std::vector<Cell> cells(const std::string& experiment) const;
   /// The dialogues of a dataset: id -> number of turns.
   std::map<std::string, int> turn_counts(const std::string& dataset_hash) const;
+  /// For each turn of the longest dialogue, whether any dialogue has a reference for it.
+  std::vector<bool> turns_with_references(const std::string& dataset_hash) const;
   /// The dialogues of a dataset: id -> hashes of the texts (dialogue_hashes.h), none in older
   /// stores.
   std::map<std::string, std::vector<std::string>> text_hashes(

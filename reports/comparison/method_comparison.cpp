@@ -148,7 +148,8 @@ std::vector<ComparisonPart> PartsMaker::make(const std::vector<int>& bounds) {
 
 /// Remarks on the experiment, and on cells that only one of the methods has.
 std::vector<std::string> comparison_notes(const Results& results, const MethodComparison& of,
-                                          const ComparisonRequest& request, std::size_t pairs) {
+                                          const ComparisonRequest& request,
+                                          const std::vector<ComparedCells>& pairs) {
   std::vector<std::string> out;
   if (!results.manifest().smoke.empty()) out.push_back(results.manifest().smoke);
   std::vector<Cell> cells;
@@ -161,9 +162,15 @@ std::vector<std::string> comparison_notes(const Results& results, const MethodCo
     failed[cell.method] += results.stratum(cell.key, -1).failed;
     if (const StaleCell* found = results.stale(cell.key)) stale.push_back(*found);
   }
-  if (cells.size() > 2 * pairs) {
-    out.push_back(fmt::format("{} cells are left out: the other method has no result there.",
-                              cells.size() - 2 * pairs));
+  const auto left_out = std::count_if(cells.begin(), cells.end(), [&](const Cell& cell) {
+    return !results.stratum(cell.key, -1).turns.empty() &&
+           std::none_of(pairs.begin(), pairs.end(), [&](const ComparedCells& pair) {
+             return pair.first->key == cell.key || pair.second->key == cell.key;
+           });
+  });
+  if (left_out > 0) {
+    out.push_back(fmt::format("{} left out: the other method has no score there.",
+                              left_out == 1 ? "1 cell is" : fmt::format("{} cells are", left_out)));
   }
   std::erase_if(failed, [](const auto& of_method) { return of_method.second == 0; });
   if (!failed.empty()) {
@@ -209,7 +216,7 @@ MethodComparison compare_methods(const Store& store, const ComparisonRequest& re
   const std::vector<std::vector<int>> lengths = prompt_lengths(store, results, cells);
   out.parts = PartsMaker(results, cells, lengths).make(request.lengths);
   add_examples(out, store, cells, lengths, request.examples);
-  out.notes = comparison_notes(results, out, request, cells.size());
+  out.notes = comparison_notes(results, out, request, cells);
   return out;
 }
 

@@ -77,6 +77,17 @@ std::string unused_conditions(const BoardGrid& grid, const SharedTerms& terms) {
                      describe(out));
 }
 
+std::string unscored_conditions(const BoardGrid& grid) {
+  std::vector<const BoardCondition*> out;
+  for (std::size_t c = 0; c < grid.conditions.size(); ++c) {
+    const bool any = std::any_of(grid.cells.begin(), grid.cells.end(),
+                                 [&](const auto& of_method) { return of_method[c] != nullptr; });
+    if (!any) out.push_back(&grid.conditions[c]);
+  }
+  if (out.empty()) return "";
+  return fmt::format("Left out, because no method has scores there: {}.", describe(out));
+}
+
 /// Calls `visit` with the ranked cells.
 template <typename Visit>
 void for_each_ranked(const BoardGrid& grid, const SharedTerms& terms, const Visit& visit) {
@@ -152,9 +163,10 @@ std::vector<std::string> board_notes(const BoardCells& all, const BoardGrid& gri
                     "for them.",
                     terms.left_out_turns));
   }
-  for (std::string& note : std::vector<std::string>{
-           unranked_methods(grid, terms), unused_conditions(grid, terms), failed_turns(grid, terms),
-           partial_datasets(grid, terms), stale_results(all, grid, terms)}) {
+  for (std::string& note :
+       std::vector<std::string>{unranked_methods(grid, terms), unused_conditions(grid, terms),
+                                unscored_conditions(grid), failed_turns(grid, terms),
+                                partial_datasets(grid, terms), stale_results(all, grid, terms)}) {
     if (!note.empty()) out.push_back(std::move(note));
   }
   out.insert(out.end(), all.notes.begin(), all.notes.end());

@@ -93,7 +93,9 @@ TEST(Import, AppearsInTheTable) {
   EXPECT_EQ(state["pending"], 0);
   EXPECT_GT(state["not_imported"], 0);
   EXPECT_NE(run_program({"status", import.db}).out.find(" 0 pending\n"), std::string::npos);
-  EXPECT_NE(run_program({"status", import.db}).out.find("dialogues without an imported prediction"),
+  EXPECT_NE(run_program({"status", import.db})
+                .out.find("dialogues without imported predictions of all"
+                          " turns"),
             std::string::npos);
 }
 
@@ -266,7 +268,8 @@ TEST(Import, ReadsLongBenchPredictions) {
   const Finished part = set.import_lines(set.line("x", "Cy") + set.line("Bob", "Bob"), "part");
   ASSERT_EQ(part.code, 0) << part.err;
   EXPECT_NE(part.out.find("\n|  | imported:part | 50.0 "), std::string::npos) << part.out;
-  EXPECT_NE(part.out.find("Dialogues without an imported prediction: 2."), std::string::npos)
+  EXPECT_NE(part.out.find("Dialogues without imported predictions of all turns: 2."),
+            std::string::npos)
       << part.out;
   EXPECT_EQ(count(set.db, "SELECT count(*) FROM record WHERE dialogue = 'id7' AND answer = 'Bob'"),
             1);

@@ -158,5 +158,64 @@ TEST_F(UnreferencedTurns, HaveNoScoreInImportedPredictions) {
   EXPECT_EQ(json["cells"][4]["without_reference"], 2);
 }
 
+/// A dataset A, whose dialogues have references, beside B, where only some have one.
+class PartlyReferenced : public testing::Test {
+ protected:
+  static std::string line(const std::string& id, const std::string& reference, int repeated = 1) {
+    std::string question;
+    for (int i = 0; i < repeated; ++i) question += "what is the color of alice? ";
+    return Json{{"id", id},
+                {"turns",
+                 {{{"context", "the color of " + id + " is red."},
+                   {"question", question},
+                   {"references", {reference}}}}}}
+               .dump() +
+           "\n";
+  }
+
+  Finished run(const std::string& name, const std::vector<std::string>& datasets,
+               const Arguments& options = {}) {
+    Json manifest = {
+        {"name", name},        {"models", {"tiny"}},
+        {"methods", {"full"}}, {"max_prompt_tokens", 100},
+        {"max_new_tokens", 4}, {"tables", {{{"rows", {"method"}}, {"columns", {"position"}}}}}};
+    for (const std::string& dataset : datasets)
+      manifest["datasets"].push_back(
+          {{"name", "jsonl"}, {"label", dataset}, {"source", dataset + ".jsonl"}});
+    Arguments words = {"run", directory_.write(name + ".json", manifest.dump()), "--db", db_};
+    words.insert(words.end(), options.begin(), options.end());
+    return run_program(words);
+  }
+  Json entry(const std::string& experiment, const Arguments& options = {}) {
+    Arguments words = {"report", db_, "--json", "--experiment", experiment};
+    words.insert(words.end(), options.begin(), options.end());
+    return run_program(words).json()["tables"][0]["entries"][0];
+  }
+
+  TemporaryDirectory directory_;
+  std::string db_ = directory_.path("s.db");
+};
+
+TEST_F(PartlyReferenced, DatasetsAreMissingIfTheirReferencedTurnsFail) {
+  directory_.write("A.jsonl", line("a", "red") + line("b", "red"));
+  directory_.write("B.jsonl", line("c", "red", 30) + line("d", ""));
+  EXPECT_EQ(run("m", {"A", "B"}).code, 1) << "the question of c is too long";
+  const Json found = entry("m");
+  EXPECT_TRUE(found["mean"].is_null()) << found;
+  EXPECT_EQ(found["missing"], Json::array({"B (failed)"}));
+  EXPECT_EQ(found["failed"], 1);
+}
+
+TEST_F(PartlyReferenced, DatasetsAreMissingIfTheirReferencedTurnsHaveNoScore) {
+  directory_.write("A.jsonl", line("a", "red") + line("b", "red"));
+  directory_.write("B.jsonl", line("c", "red") + line("d", ""));
+  EXPECT_EQ(run("one", {"A"}).code, 0);
+  EXPECT_EQ(run("both", {"A", "B"}).code, 0);
+  EXPECT_EQ(run_program({"score", db_, "--metric", "exact_match", "--experiment", "one"}).code, 0);
+  const Json found = entry("both", {"--metric", "exact_match"});
+  EXPECT_TRUE(found["mean"].is_null()) << found;
+  EXPECT_EQ(found["missing"], Json::array({"B (no value)"}));
+}
+
 }  // namespace
 }  // namespace turnbench::test

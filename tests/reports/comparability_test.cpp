@@ -155,18 +155,24 @@ TEST(Comparability, ExceededBudgetsAreNamed) {
                 .add("quest:budget=100", 1000, 250)
                 .add("oracle:budget=100", 1000, 104)
                 .add("pqcache:budget=1/5", 1000, 236)
-                .lines("read more than the budget"),
-            (Lines{"read more than the budget: 250 tokens of 100 in quest; 236 tokens of 200 in "
+                .lines("read more than the budget, as a mean over turns"),
+            (Lines{"read more than the budget, as a mean over turns: 250 tokens of 100 in quest; "
+                   "236 tokens of 200 in "
                    "pqcache"}));
-  EXPECT_EQ(Table().add("h2o:budget=100,comp=all", 180).lines("kept more than the budget"),
-            (Lines{"kept more than the budget: 180 tokens of 100 in h2o"}));
+  EXPECT_EQ(Table()
+                .add("h2o:budget=100,comp=all", 180)
+                .lines("kept more than the budget, as a mean over turns"),
+            (Lines{"kept more than the budget, as a mean over turns: 180 tokens of 100 in h2o"}));
   EXPECT_EQ(Table()
                 .add("snapkv:budget=20%", 230)
                 .add("adakv:budget=20%,compress=before_question", 230)
-                .lines("kept more than the budget"),
-            (Lines{"kept more than the budget: 230 tokens of 200 in snapkv"}))
+                .lines("kept more than the budget, as a mean over turns"),
+            (Lines{"kept more than the budget, as a mean over turns: 230 tokens of 200 in snapkv"}))
       << "adakv's share is one of the text before the question";
-  EXPECT_EQ(Table().add("snapkv:budget=100", 101, 104).lines("kept more than the budget"), Lines());
+  EXPECT_EQ(Table()
+                .add("snapkv:budget=100", 101, 104)
+                .lines("kept more than the budget, as a mean over turns"),
+            Lines());
 }
 
 TEST(Comparability, DeviceCachesDiffer) {

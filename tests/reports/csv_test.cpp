@@ -111,20 +111,21 @@ TEST(SharedTexts, AreCountedInTablesCsvAndJson) {
       for (const char* id : {"a", "b", "c"})
         hand.add(HandMadeStore::key(dataset, "begin", "full"), id, 1, id[0] == 'b' ? 1 : 0);
     }
+    hand.add(HandMadeStore::key("tiny-fact", "begin", "full"), "d", 1, 1);  // in one dataset only
     Results results(hand.store(), "hand");
     EXPECT_EQ(render_markdown(results).find("6 of them share texts and form 3 units of intervals "
                                             "and p.") != std::string::npos,
               shares);
     const Json json = Json::parse(render_json(results));
-    EXPECT_EQ(json["cells"][0]["units"], 3) << "of one dataset";
+    EXPECT_EQ(json["cells"][0]["units"], 4) << "of one dataset";
     const Json& entry = json["tables"][0]["entries"][0];
-    EXPECT_EQ(entry["n"], 6);
-    EXPECT_EQ(entry["units"], shares ? 3 : 6);
+    EXPECT_EQ(entry["n"], 7);
+    EXPECT_EQ(entry["units"], shares ? 4 : 7);
     EXPECT_NE(render_csv_long(results).find(",units"), std::string::npos);
     results.keep_table(0);
     const std::string csv = render_csv(results);
     EXPECT_EQ(csv.find("begin units") != std::string::npos, shares) << csv;
-    EXPECT_EQ(csv.find(",6,12,0,3,") != std::string::npos, shares) << csv;
+    EXPECT_EQ(csv.find(",7,14,0,4,") != std::string::npos, shares) << csv;
   }
 }
 

@@ -295,6 +295,16 @@ TEST_F(Hostile, JsonKeepsEveryLabel) {
   for (const std::string& label : hostile_labels()) EXPECT_TRUE(seen.contains(label));
 }
 
+TEST(Escape, JsonHasNoInvisibleCharacters) {
+  const std::string text = "a\u202Eb\u200B\u2028c\U000E0041 é <&>";
+  const std::string json = Json{{"text", text}}.dump(1), escaped = escape_json(json);
+  EXPECT_NE(escaped.find("\"a\\u202eb\\u200b\\u2028c\\udb40\\udc41 é <&>\""), std::string::npos)
+      << escaped;
+  EXPECT_EQ(escaped.front(), '{');
+  EXPECT_EQ(escaped[1], '\n') << "between values";
+  EXPECT_EQ(Json::parse(escaped)["text"], text);
+}
+
 TEST(Escape, OrdinaryLabelsPass) {
   for (const char* label : {"snapkv:budget=64", "h2o:mode=prefill,budget=128", "R&P", "MF-en", "-",
                             "sablock:budget=96,block_max=1", "6000 words, depth 75", "20%"}) {

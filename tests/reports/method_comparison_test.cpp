@@ -183,8 +183,7 @@ TEST(MethodComparison, ComparesOnlyTurnsThatBothHave) {
   EXPECT_EQ(comparison.parts.front().second.turns, 4);
   EXPECT_NEAR(comparison.parts.front().first.mean, 75, 1e-9);
   ASSERT_FALSE(comparison.notes.empty());
-  EXPECT_EQ(comparison.notes.front(),
-            "4 cells are left out: the other method has no result there.");
+  EXPECT_EQ(comparison.notes.front(), "2 cells are left out: the other method has no score there.");
 }
 
 TEST(MethodComparison, FindsMethodsByTheirNames) {

@@ -123,6 +123,41 @@ TEST_F(Tables, ByTurnCountTheDialoguesOfEachTurn) {
   EXPECT_EQ(note(0), "");
 }
 
+TEST(Differences, ToABaselineWithoutResultsAreNamed) {
+  HandMadeStore hand;
+  for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
+    for (const char* id : {"a", "b"}) {
+      for (const char* position : {"begin", "end"})
+        hand.add(HandMadeStore::key(dataset, position, kSnap), id, 1, 0);
+      hand.add(HandMadeStore::key(dataset, "end", "full"), id, 1, 1);
+      hand.add_failure(HandMadeStore::key(dataset, "begin", "full"), id);
+    }
+  }
+  const Results results(hand.store(), "hand");
+  const Pivot p = make_pivot(results, results.tables()[0]);
+  EXPECT_TRUE(p.entries[1][1]->differences[0]);
+  EXPECT_FALSE(p.entries[1][0]->differences[0]);
+  const std::string note = "No difference to full where it has no result: " + kSnap + ", begin.";
+  EXPECT_NE(std::find(p.notes.begin(), p.notes.end(), note), p.notes.end()) << join(p.notes, "\n");
+}
+
+TEST(Failures, CountInTablesOfTimesAndBytes) {
+  std::string manifest = test::kManifest;
+  const std::string table = R"({"title": "Each")";
+  manifest.replace(manifest.find(table), table.size(), R"({"value": "step", "title": "Each")");
+  HandMadeStore hand(manifest);
+  const std::string cell = HandMadeStore::key("tiny-fact", "begin", "full");
+  hand.add(cell, "a", 1, 1, 100, 0.5);
+  hand.add(cell, "b", 1, 1, 100, 0.5);
+  hand.add_failure(cell, "c");
+  hand.add_failure(HandMadeStore::key("tiny-fact", "end", "full"), "a");
+  const Results results(hand.store(), "hand");
+  const Pivot p = make_pivot(results, results.tables()[1]);
+  EXPECT_EQ(p.entries[0][0]->estimate.dialogues, 2);
+  EXPECT_EQ(p.entries[0][0]->estimate.failed, 2) << "turns";
+  EXPECT_EQ(p.entries[0][1]->estimate.failed, 2) << "without any time";
+}
+
 // Tables may have different baselines or none; each names its own.
 TEST(Markdown, NamesWhatDifferencesAreTo) {
   std::string manifest = test::kManifest;

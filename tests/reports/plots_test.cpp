@@ -7,6 +7,7 @@
 #include "reports/html/charts.h"
 #include "reports/html/heat_map.h"
 #include "reports/plot_svg.h"
+#include "reports/render.h"
 #include "reports/score_distribution.h"
 #include "reports/table_plots.h"
 
@@ -81,6 +82,21 @@ TEST(TablePlots, HaveSharesOrTokensButNotBoth) {
   EXPECT_EQ(of("method.budget", {"1/8", "1/4", "0.5"}).at(0).series.at(0).points.at(2).x, .5);
   EXPECT_TRUE(of("method.budget", {"1/8", "1/4", "0.5", "256"}).empty());
   EXPECT_EQ(of("method.alpha", {"1/8", "1/4", "0.5", "2"}).size(), 1u);
+}
+
+TEST(Charts, HaveTheNotesOfSmokeRunsAndPartialStores) {
+  std::string manifest = kManifest;
+  manifest.insert(manifest.find("\"tables\""), "\"smoke\": \"Not real\", ");
+  HandMadeStore hand(manifest);
+  for (const Cell& cell : hand.store().cells("hand")) {
+    for (const char* id : {"a", "b"}) hand.add(cell.key, id, 1, 1);
+  }
+  const Results results(hand.store(), "hand");
+  for (const ChartKind kind : {ChartKind::kPositions, ChartKind::kTable}) {
+    const std::string svg = render_chart(results, kind);
+    EXPECT_NE(svg.find("Not real"), std::string::npos);
+    EXPECT_NE(svg.find("Partial: "), std::string::npos);
+  }
 }
 
 // Without other dimensions of rows, the columns are the lines.

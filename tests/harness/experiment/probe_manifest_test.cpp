@@ -56,6 +56,20 @@ TEST_F(ProbeManifest, RunsReportsAndRunsNothingTwice) {
   expect_same(dump(db_, true), before);
 }
 
+TEST_F(ProbeManifest, ProbesHaveNoDifferenceToAMethod) {
+  Json manifest = small_probe_manifest();
+  manifest["methods"] = {"full", "snapkv:budget=40,window=4"};
+  manifest["tables"] = {
+      {{"rows", {"method"}}, {"columns", {"dataset"}}, {"difference_to", "full"}}};
+  ASSERT_EQ(run(manifest).code, 0);
+  const Json found = report();
+  for (const Json& entry : found["tables"][0]["entries"])
+    EXPECT_EQ(entry.contains("difference"), entry["row"][0] == "snapkv:budget=40,window=4")
+        << entry;
+  for (const Json& cell : found["cells"])
+    EXPECT_EQ(cell.contains("differences"), cell["method"] == "snapkv:budget=40,window=4") << cell;
+}
+
 // Results do not depend on workers and threads.
 TEST_F(ProbeManifest, WorkersAndThreadsDoNotMatter) {
   ASSERT_EQ(run(small_probe_manifest(), {"--workers", "1", "--threads", "1"}).code, 0);

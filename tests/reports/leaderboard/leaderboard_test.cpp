@@ -124,6 +124,21 @@ TEST(Leaderboard, RanksOnEqualTermsOnly) {
       "Partial: tiny-fact 3 of 4, tiny-hop 3 of 4 dialogues with a result.");
 }
 
+TEST(Leaderboard, NamesConditionsWithoutScores) {
+  HandMadeStore hand;
+  for (const std::string& method : kMethods) {
+    for (const std::string& dialogue : kDialogues) {
+      hand.add(cell_of("tiny-fact", "begin", method), dialogue, 1, 0);
+      hand.add_failure(cell_of("tiny-hop", "begin", method), dialogue);
+    }
+  }
+  const std::string notes = all_notes(only_board({&hand.store()}));
+  EXPECT_NE(notes.find("Left out, because no method has scores there: tiny-fact (end), "
+                       "tiny-hop (begin, end)."),
+            std::string::npos)
+      << notes;
+}
+
 TEST(Leaderboard, LeavesOutAMethodWithFewTurns) {
   HandMadeStore hand;
   add_everywhere(hand, "full", 1, 1, 500);
