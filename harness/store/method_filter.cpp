@@ -1,5 +1,7 @@
 #include "harness/store/method_filter.h"
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
@@ -35,6 +37,13 @@ std::string name_of_canonical(const std::string& canonical) {
   return out;
 }
 
+/// Names joined by +, in alphabetical order.
+std::string sorted_names(const std::string& names) {
+  std::vector<std::string> out = split(names, "+");
+  std::sort(out.begin(), out.end());
+  return join(out, "+");
+}
+
 /// The canonical text of a cell's probe: "probe TEXT", or "probe TEXT over N dialogues HASH".
 std::string probe_of(const Cell& cell) {
   const std::string text = cell.method_canonical.substr(cell.method_canonical.find(' ') + 1);
@@ -45,7 +54,10 @@ std::string probe_of(const Cell& cell) {
 
 MethodFilter::MethodFilter(std::string spec) : spec_(std::move(spec)) {
   const bool bare = spec_.find_first_of(":@") == std::string::npos;
-  if (bare) return;  // with its defaults it would match only one setting
+  if (bare) {  // with its defaults it would match only one setting
+    names_ = sorted_names(spec_);
+    return;
+  }
   method_ = canonical_of<Method>(spec_);
   probe_ = canonical_of<ProbeSpec>(spec_);
 }
@@ -54,7 +66,8 @@ bool MethodFilter::matches(const Cell& cell) const {
   const std::string& canonical = cell.method_canonical;
   if (cell.method == spec_ || canonical == spec_) return true;
   if (!is_probe(cell)) {
-    return (!method_.empty() && canonical == method_) || name_of_canonical(canonical) == spec_;
+    return (!method_.empty() && canonical == method_) ||
+           (!names_.empty() && sorted_names(name_of_canonical(canonical)) == names_);
   }
   const std::string probe = probe_of(cell);
   return (!probe_.empty() && probe == probe_) || probe.substr(0, probe.find(':')) == spec_;

@@ -8,7 +8,7 @@
 namespace turnbench {
 
 /// Selects cells by --method: a label in tables, a method or probe with its settings, or a name
-/// alone, which matches all settings.
+/// alone, which matches all settings.  The names of a composition may be in any order.
 class MethodFilter {
  public:
   explicit MethodFilter(std::string spec);
@@ -17,6 +17,7 @@ class MethodFilter {
 
  private:
   std::string spec_;
+  std::string names_;           ///< of a composition, sorted; empty if `spec_` has settings
   std::string method_, probe_;  ///< canonical texts; empty if `spec_` is not a valid one
 };
 
