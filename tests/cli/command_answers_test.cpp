@@ -283,7 +283,8 @@ TEST(AnswersCommand, EscapesWhatATerminalWouldInterpret) {
   }
   EXPECT_NE(answers.find("\\u202egnp next"), std::string::npos) << answers;
   EXPECT_NE(status.find("\\x1b[31m\\u202egnp next"), std::string::npos) << status;
-  EXPECT_NE(run_program({"answers", db}).out.find("\\u001b[31m\u202egnp\\nnext"), std::string::npos)
+  EXPECT_NE(run_program({"answers", db}).out.find("\\u001b[31m\\u202egnp\\nnext"),
+            std::string::npos)
       << "JSON has its own escapes";
 }
 
