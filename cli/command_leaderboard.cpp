@@ -38,20 +38,25 @@ void check_files(const LeaderboardOptions& o) {
   }
 }
 
-std::string leaderboard_text(const LeaderboardOptions& o, bool quiet) {
+std::vector<Leaderboard> read_leaderboards(const LeaderboardOptions& o) {
   std::vector<Store> stores;
   for (const std::string& path : o.stores) stores.push_back(Store::open(path));
   std::vector<const Store*> all;
   for (const Store& store : stores) all.push_back(&store);
-  const std::vector<Leaderboard> boards = leaderboards(all, o.request);
-  if (o.format == "json") return leaderboard_json(boards);
-  if (o.format == "csv" && !quiet) {
-    for (const Leaderboard& board : boards) {
-      for (const std::string& note : board.notes)
-        fmt::print(stderr, "{}: {}\n", one_line(board.model), one_line(note));
-    }
+  return leaderboards(all, o.request);
+}
+
+std::string leaderboard_text(const std::vector<Leaderboard>& boards, const std::string& format) {
+  if (format == "json") return leaderboard_json(boards);
+  return format == "csv" ? leaderboard_csv(boards) : leaderboard_markdown(boards);
+}
+
+/// Prints to stderr, because a CSV has no place for notes.
+void print_notes(const std::vector<Leaderboard>& boards) {
+  for (const Leaderboard& board : boards) {
+    for (const std::string& note : board.notes)
+      fmt::print(stderr, "{}: {}\n", one_line(board.model), one_line(note));
   }
-  return o.format == "csv" ? leaderboard_csv(boards) : leaderboard_markdown(boards);
 }
 
 }  // namespace
@@ -86,8 +91,9 @@ void add_leaderboard_command(CLI::App& app, const CommonOptions& common) {
     check_files(*o);
     o->format = chosen_format(common, *format, o->format, o->output, kBoardFormats);
     check_score_choice(o->request.choice);
-    const std::string text = leaderboard_text(*o, common.quiet);
-    print_or_write(text, o->output, o->force);
+    const std::vector<Leaderboard> boards = read_leaderboards(*o);
+    if (o->format == "csv" && !common.quiet) print_notes(boards);
+    print_or_write(leaderboard_text(boards, o->format), o->output, o->force);
   });
 }
 

@@ -2,7 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reports/escape.h"
+
 namespace turnbench {
+
+std::string json_document(const OrderedJson& json) {
+  return escape_json(json.dump(1, ' ', false, OrderedJson::error_handler_t::replace)) + "\n";
+}
 
 OrderedJson number_json(const Estimate& estimate, double x) {
   return estimate.known ? OrderedJson(x) : OrderedJson(nullptr);

@@ -7,6 +7,10 @@
 
 namespace turnbench {
 
+/// The text of a document: readable, without invisible characters, and with a replacement for
+/// ill-formed UTF-8.
+std::string json_document(const OrderedJson& json);
+
 /// A number of an estimate; null if there is no mean.
 OrderedJson number_json(const Estimate& estimate, double x);
 

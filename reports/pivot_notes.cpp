@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/text.h"
+#include "reports/first_items.h"
 #include "reports/headings.h"
 
 namespace turnbench {
@@ -26,37 +27,37 @@ std::size_t dialogues_with_scores(const Stratum& stratum) {
   return out;
 }
 
-/// The first items, and the number of the others.
-std::string first_of(Values items) {
-  constexpr std::size_t kShown = 8;
-  const std::size_t more = items.size() - std::min(items.size(), kShown);
-  items.resize(items.size() - more);
-  return join(items, "; ") + (more > 0 ? fmt::format("; and {} more", more) : "");
-}
+constexpr std::size_t kShownItems = 8;  // of a list in a note
 
 /// A sentence about the table's dialogues that share texts, if there are any.
 std::string texts(const TableLayout& layout) {
-  using Dialogue = std::pair<std::string, std::uint32_t>;                     // population, index
-  std::map<std::pair<std::string, std::uint32_t>, std::set<Dialogue>> units;  // by units, index
+  std::map<const Population*, std::vector<bool>> seen;  // dialogues
   for (std::size_t r = 0; r < layout.rows().size(); ++r) {
     for (std::size_t c = 0; c < layout.columns().size(); ++c) {
       for (const TablePart& part : layout.parts(r, c)) {
         const Stratum& stratum = layout.stratum(part);
         if (stratum.population == nullptr || stratum.population->units == nullptr) continue;
-        const Population& population = *stratum.population;
-        for (const TurnValue& turn : stratum.turns) {
-          units[{population.units->name, population.unit_of[turn.dialogue]}].emplace(
-              population.name, turn.dialogue);
-        }
+        std::vector<bool>& of = seen[stratum.population.get()];
+        of.resize(stratum.population->ids.size());
+        for (const TurnValue& turn : stratum.turns) of[turn.dialogue] = true;
       }
     }
   }
-  std::erase_if(units, [](const auto& unit) { return unit.second.size() < 2; });
-  if (units.empty()) return "";
-  std::size_t dialogues = 0;
-  for (const auto& [unit, members] : units) dialogues += members.size();
+  std::map<std::pair<const Units*, std::uint32_t>, std::size_t> sizes;  // of units, in dialogues
+  for (const auto& [population, of] : seen) {
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      if (of[i]) ++sizes[{population->units.get(), population->unit_of[i]}];
+    }
+  }
+  std::size_t dialogues = 0, units = 0;
+  for (const auto& [unit, size] : sizes) {
+    if (size < 2) continue;
+    dialogues += size;
+    ++units;
+  }
+  if (units == 0) return "";
   return fmt::format(" {} of them share texts and form {} of intervals and p.", dialogues,
-                     counted(units.size(), "unit"));
+                     counted(units, "unit"));
 }
 
 /// The number of dialogues with scores in the parts of the table.
@@ -185,7 +186,7 @@ void add_baselines_without_results(const TableLayout& layout,
     }
     if (places.empty()) continue;
     pivot.notes.push_back(fmt::format("No difference to {} where it has no result: {}.",
-                                      pivot.baselines[b], first_of(places)));
+                                      pivot.baselines[b], first_items(places, kShownItems)));
   }
 }
 
@@ -202,7 +203,8 @@ void add_missing_parts(Pivot& pivot) {
     }
   }
   if (!holes.empty()) {
-    pivot.notes.push_back("No mean (–) where a part of it is missing: " + first_of(holes) + ".");
+    pivot.notes.push_back(
+        "No mean (–) where a part of it is missing: " + first_items(holes, kShownItems) + ".");
   }
 }
 
@@ -237,7 +239,8 @@ void add_shorter_dialogues(const TableLayout& layout, Pivot& pivot) {
                                 without.empty() ? "" : ", none of " + join(without, ", ")));
   }
   if (!turns.empty())
-    pivot.notes.push_back("Not all dialogues have all turns: " + first_of(turns) + ".");
+    pivot.notes.push_back("Not all dialogues have all turns: " + first_items(turns, kShownItems) +
+                          ".");
 }
 
 void add_published_notes(Pivot& pivot) {

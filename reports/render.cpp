@@ -6,7 +6,6 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/baseline_cells.h"
-#include "reports/escape.h"
 #include "reports/estimate_json.h"
 #include "reports/families.h"
 #include "reports/notes.h"
@@ -183,7 +182,7 @@ std::string render_json(const Results& results, const Comparison& comparison) {
   for (const TableSpec& spec : results.tables())
     out["tables"].push_back(table_json(make_pivot(results, spec, comparison)));
   if (const std::vector<std::string> all = notes(results); !all.empty()) out["notes"] = all;
-  return escape_json(out.dump(1)) + "\n";
+  return json_document(out);
 }
 
 std::string render_report(const Results& results, const RenderOptions& options) {

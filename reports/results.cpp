@@ -15,6 +15,7 @@
 #include "harness/store/cell.h"
 #include "harness/store/method_settings.h"
 #include "reports/cost_plots.h"
+#include "reports/first_items.h"
 #include "reports/judgements.h"
 #include "reports/pivot.h"
 #include "reports/populations.h"
@@ -376,22 +377,16 @@ void Results::check_published() {
   for (std::size_t i = 0; i < published_.size(); ++i) {
     if (uses[i] == 0) unused.push_back(place_of(published_[i]));
   }
-  const auto first_ones = [](const std::vector<std::string>& all) {
-    constexpr std::size_t kShown = 5;
-    const std::vector<std::string> shown(
-        all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kShown)));
-    return join(shown, "; ") +
-           (all.size() > kShown ? fmt::format("; and {} more", all.size() - kShown) : "");
-  };
+  constexpr std::size_t kShown = 5;
   if (!unused.empty()) {
     published_problems_.push_back(fmt::format("{} of {} published numbers belong to no cell: {}.",
                                               unused.size(), published_.size(),
-                                              first_ones(unused)));
+                                              first_items(unused, kShown)));
   }
   if (!several.empty()) {
     published_problems_.push_back(
-        "Two published numbers for one cell, of which the first counts: " + first_ones(several) +
-        ".");
+        "Two published numbers for one cell, of which the first counts: " +
+        first_items(several, kShown) + ".");
   }
 }
 

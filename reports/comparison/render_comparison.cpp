@@ -128,7 +128,7 @@ std::string comparison_json(const MethodComparison& comparison) {
   for (const ComparisonExample& example : comparison.worse)
     out["b_better"].push_back(example_json(example));
   out["notes"] = comparison.notes;
-  return escape_json(out.dump(1, ' ', false, OrderedJson::error_handler_t::replace)) + "\n";
+  return json_document(out);
 }
 
 }  // namespace turnbench

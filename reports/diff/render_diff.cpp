@@ -232,7 +232,7 @@ std::string render_diff_json(const RunDiff& diff) {
     out["protocol"].push_back({{"field", field.field}, {"values", std::move(values)}});
   }
   for (const CellPair& pair : diff.pairs) out["cells"].push_back(pair_json(pair));
-  return escape_json(out.dump(1, ' ', false, OrderedJson::error_handler_t::replace)) + "\n";
+  return json_document(out);
 }
 
 }  // namespace turnbench

@@ -8,18 +8,12 @@
 
 #include "common/text.h"
 #include "reports/common_turns.h"
+#include "reports/first_items.h"
 
 namespace turnbench {
 namespace {
 
 constexpr std::size_t kNamedInNote = 12;
-
-/// The first names, and the number of the others.
-std::string first_names(std::vector<std::string> names) {
-  const std::size_t more = names.size() - std::min(names.size(), kNamedInNote);
-  names.resize(names.size() - more);
-  return join(names, "; ") + (more > 0 ? fmt::format("; and {} more", more) : "");
-}
 
 bool has(const std::vector<std::size_t>& list, std::size_t value) {
   return std::find(list.begin(), list.end(), value) != list.end();
@@ -62,7 +56,7 @@ std::string unranked_methods(const BoardGrid& grid, const SharedTerms& terms) {
     std::string name = fmt::format("{} ({})", label_of(grid, m), why_unranked(grid, terms, m));
     if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(std::move(name));
   }
-  return out.empty() ? "" : "Methods that are not ranked: " + first_names(out) + ".";
+  return out.empty() ? "" : "Methods that are not ranked: " + first_items(out, kNamedInNote) + ".";
 }
 
 std::string unused_conditions(const BoardGrid& grid, const SharedTerms& terms) {
@@ -103,7 +97,7 @@ std::string failed_turns(const BoardGrid& grid, const SharedTerms& terms) {
   });
   std::vector<std::string> out;
   for (const auto& [method, turns] : failed) out.push_back(fmt::format("{} {}", method, turns));
-  return out.empty() ? "" : "Failed turns: " + first_names(out) + ".";
+  return out.empty() ? "" : "Failed turns: " + first_items(out, kNamedInNote) + ".";
 }
 
 /// Datasets of which some ranked cell has not run all dialogues.

@@ -81,7 +81,7 @@ void add_numbers(std::vector<std::string>& fields, const Estimate* estimate) {
 std::string leaderboard_json(const std::vector<Leaderboard>& boards) {
   OrderedJson out = {{"leaderboards", OrderedJson::array()}};
   for (const Leaderboard& board : boards) out["leaderboards"].push_back(board_json(board));
-  return escape_json(out.dump(1, ' ', false, OrderedJson::error_handler_t::replace)) + "\n";
+  return json_document(out);
 }
 
 std::string leaderboard_csv(const std::vector<Leaderboard>& boards) {

@@ -134,7 +134,7 @@ TEST(TurnSharing, SharesTheRowsBeforeTheQuestion) {
   };
   EXPECT_EQ(wholes(false, true), (Wholes{3, {}, {}, {}, {}}));
   EXPECT_EQ(wholes(false, false), (Wholes{{}, {}, {}, {}, {}}));
-  EXPECT_EQ(wholes(true, true), (Wholes{1, {}, {}, {}, 5, {}})) << "beside the references, too";
+  EXPECT_EQ(wholes(true, true), (Wholes{1, {}, {}, {}, 5, {}})) << "with references, too";
 }
 
 // Cells of a method decode once while their caches and prompts are equal.
