@@ -216,6 +216,12 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
   for (const std::string& note : notes_of(store, manifest.name)) {
     if (!common.quiet) fmt::print(stderr, "{}: {}\n", manifest.name, one_line(note));
   }
+  if (!summary.batch_error.empty()) {
+    fmt::print(stderr,
+               "{}: the results are complete, but cells failed while they ran together ({}), and "
+               "not when they ran again alone: please report this\n",
+               manifest.name, one_line(summary.batch_error));
+  }
   if (!summary.lost_device.empty()) {
     exit_code = 1;
     fmt::print(stderr, "{}: stopped with {} of {} units done: {}; run it again to continue\n",

@@ -99,7 +99,7 @@ void transfer(Stream& stream, ScoreValue& s) {
 template <typename Stream>
 void transfer(Stream& stream, SentResult& r) {
   transfer_all(stream, r.unit.records, r.unit.prefilled_tokens, r.unit.decoded_tokens,
-               r.unit.engine_seconds, r.unit.lost_device, r.scores);
+               r.unit.engine_seconds, r.unit.lost_device, r.unit.batch_error, r.scores);
 }
 
 }  // namespace

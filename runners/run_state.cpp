@@ -27,6 +27,7 @@ void RunState::add(const std::string& unit, const UnitResult& result,
   progress.seconds = seconds_since(start_);
   summary_.engine_seconds += result.engine_seconds;
   report_(progress);
+  if (!result.batch_error.empty()) summary_.batch_error = result.batch_error;
   if (!result.lost_device.empty()) summary_.lost_device = result.lost_device;
   if (!summary_.lost_device.empty()) stopped_ = true;
 }

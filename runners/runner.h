@@ -42,6 +42,7 @@ struct RunSummary {
   Progress progress;
   bool stopped = false;     ///< `should_stop` or a lost device ended the run early
   std::string lost_device;  ///< why a device is unusable for the rest of the process; else empty
+  std::string batch_error;  ///< the last one of a unit, as in UnitResult; else empty
   /// Time of all workers together, and the part of it in the engine: prefills and decode steps.
   double worker_seconds = 0, engine_seconds = 0;
   std::size_t elsewhere = 0;      ///< units among `progress.units_done` that other runs computed

@@ -152,12 +152,21 @@ class UnitMemory {
     const std::int64_t tokens = end(prompt_, question_), first = end(first_, first_question_),
                        before = end(before_, question_before_);
     if (extends) first_prompts_.emplace(prefill.key, FirstPrompt{first, layout});
-    // A prefix that restarts coexists with the previous turn's.
-    out_.add(extends ? tokens - first : tokens + before, config_.kv_heads, layout, window_);
+    // A prefix that restarts coexists with the previous turn's.  One that shares the rows of the
+    // whole prompt (TurnPrefill::whole) has pages of its own for the previous turn's question.
+    out_.add(prefill.whole ? question_before_ + kPageTokens
+             : extends     ? tokens - first
+                           : tokens + before,
+             config_.kv_heads, layout, window_);
     if (prefills_) {
       out_.add_decoded_prompt(*shown, tokens);
-      out_.add_prefill(extends ? tokens - before : tokens, tokens, prefill.is_sparse,
-                       pre_rope_keys_);
+      // Shared rows are those of the whole prompt; before them, the previous turn's question is
+      // computed without other prefills.
+      const std::int64_t rows =
+          prefill.whole ? std::max<std::int64_t>(1, question_before_ - (prompt_ - before_))
+          : extends     ? tokens - before
+                        : tokens;
+      out_.add_prefill(rows, tokens, prefill.is_sparse, pre_rope_keys_);
     }
     out_.add_columns(columns.size(), prompt_);
   }
@@ -395,7 +404,7 @@ PlannedTurn plan_turn(const Unit& unit, std::size_t turn, HistoryAnswers answers
       const TurnStart start = start_of(cell, t, unit.dialogue->turns.size(), isolated);
       cells.push_back(turn_cell(cell, start, prompt, cells.size(), out.sharing));
     }
-    out.sharing = share_turn(cells, out.fidelity, t == 0);
+    out.sharing = share_turn(cells, out.fidelity);
   }
   return out;
 }

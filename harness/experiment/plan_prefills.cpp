@@ -15,7 +15,8 @@ double attention_flops(const ModelConfig& c, double pairs) {
 /// Adds the prefills of turn `t`.  `offset`: index of its first cell in the planned unit.
 void add_turn(const PlannedTurn& turn, const PromptLengths& lengths, std::size_t t,
               std::size_t offset, std::vector<PlannedPrefill>& out) {
-  const std::int64_t before = t > 0 ? lengths.prompts[t - 1] : 0, prompt = lengths.prompts[t];
+  const std::int64_t before = t > 0 ? lengths.prompts[t - 1] : 0, prompt = lengths.prompts[t],
+                     question_before = t > 0 ? lengths.questions[t - 1] : 0;
   const auto use = [&](PlannedPrefill& planned, std::size_t cell) {
     if (turn.is_recorded(cell)) planned.cells.push_back(offset + cell);
   };
@@ -30,10 +31,13 @@ void add_turn(const PlannedTurn& turn, const PromptLengths& lengths, std::size_t
   for (const TurnPrefill& prefill : turn.sharing.prefills) {
     const bool restarts = prefill.start == TurnStart::kRestart ||
                           (prefill.start == TurnStart::kFork && !prefill.reuses_cached_prompt);
-    const std::int64_t begin = prefill.whole ? prompt - lengths.questions[t]
+    // A prefill up to the question continues behind the previous one, and then to the end.
+    const bool repeats = prefill.start == TurnStart::kFork && prefill.to_question && !restarts;
+    const std::int64_t first = prefill.whole ? prompt - lengths.questions[t]
                                : restarts    ? 0
                                              : before;
-    PlannedPrefill& planned = out.emplace_back(PlannedPrefill{begin, prompt, {}});
+    PlannedPrefill& planned =
+        out.emplace_back(PlannedPrefill{first - (repeats ? question_before : 0), prompt, {}});
     std::set<std::string> scorings;
     for (const std::size_t cell : prefill.cells) {
       use(planned, cell);

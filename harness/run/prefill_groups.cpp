@@ -111,6 +111,48 @@ void add_own_prefill(Engine& engine, ActiveUnit& unit, const TurnPrefill& planne
   own.pass.evict = b.evicts(unit.turn);
 }
 
+/// A prefill up to the question, and the one of the whole prompt with which it shares rows.
+struct SharedRows {
+  Prefill *part, *whole;
+  std::ptrdiff_t lead;  ///< rows of the part before the first one of the whole prompt's prefill
+  std::ptrdiff_t rows;  ///< shared ones behind them
+
+  SharedRows(Prefill& a, Prefill& b)
+      : part(&a),
+        whole(&b),
+        lead(std::ssize(b.pass.sequence->tokens) - std::ssize(a.pass.sequence->tokens)),
+        rows(std::ssize(a.tokens) - lead - 1) {}
+};
+
+/// A pass over the first `rows` tokens that remain to be prefilled.
+Pass first_rows(const Prefill& prefill, std::ptrdiff_t rows) {
+  Pass out = prefill.pass;
+  out.tokens = std::span(prefill.tokens).first(static_cast<std::size_t>(rows));
+  return out;
+}
+
+void erase_rows(Prefill& prefill, std::ptrdiff_t rows) {
+  prefill.tokens.erase(prefill.tokens.begin(), prefill.tokens.begin() + rows);
+}
+
+/// Copies sums over more rows than those of `to`.  Both sequences have the same tokens, but each
+/// has counted only the rules of its own forks in rows that the other has computed, too.
+void complete_columns(const Sequence& from, Sequence& to) {
+  for (std::size_t layer = 0; layer < from.layers.size(); ++layer) {
+    const ColumnMasses& columns = from.layers[layer].columns;
+    ColumnMasses& out = to.layers[layer].columns;
+    for (const auto& [rule, mass] : columns.by_rule) {
+      const auto own = out.by_rule.find(rule);
+      if (own == out.by_rule.end() || mass.rows > own->second.rows) out.by_rule[rule] = mass;
+    }
+    for (const auto& [first, moments] : columns.moments) {
+      const auto own = out.moments.find(first);
+      if (own == out.moments.end() || moments.rows() > own->second.rows())
+        out.moments[first] = moments;
+    }
+  }
+}
+
 }  // namespace
 
 TurnSharing share_turn(const ActiveUnit& unit, const Decoding& decoding) {
@@ -120,7 +162,7 @@ TurnSharing share_turn(const ActiveUnit& unit, const Decoding& decoding) {
     const std::size_t prompt = prompts.try_emplace(b.prompt.tokens, prompts.size()).first->second;
     cells.push_back(turn_cell(*b.cell, b.start, prompt, cells.size(), unit.sharing));
   }
-  return share_turn(cells, decoding.fidelity.has_value(), unit.turn == 0);
+  return share_turn(cells, decoding.fidelity.has_value());
 }
 
 void prefill_dense_histories(Engine& engine, const Decoding& decoding, ActiveUnit& unit) {
@@ -180,24 +222,34 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
 }
 
 void prefill_shared_rows(Engine& engine, std::span<Prefill> work) {
-  std::vector<Pass> passes;
+  std::vector<SharedRows> sharing;
+  std::vector<Pass> leads, shared;
   for (Prefill& part : work) {
     if (!part.whole) continue;
-    const Prefill& whole = work[*part.whole];
-    Pass& pass = passes.emplace_back(part.pass);
-    pass.sequence = whole.pass.sequence;
-    pass.tokens = std::span(part.tokens).first(part.tokens.size() - 1);
-    pass.forks.insert(pass.forks.end(), whole.pass.forks.begin(), whole.pass.forks.end());
+    const SharedRows both(part, work[*part.whole]);
+    if (both.rows < 1) continue;
+    sharing.push_back(both);
+    if (both.lead > 0) leads.push_back(first_rows(part, both.lead));
   }
-  engine.prefill(passes);
-  for (Prefill& part : work) {
-    if (!part.whole) continue;
-    Prefill& whole = work[*part.whole];
-    const auto done = std::ssize(part.tokens) - 1;
-    part.unit->result.prefilled_tokens += done;
-    *part.pass.sequence = whole.pass.sequence->fork();
-    for (Prefill* prefill : {&part, &whole})
-      prefill->tokens.erase(prefill->tokens.begin(), prefill->tokens.begin() + done);
+  engine.prefill(leads);
+  for (const auto& [part, whole, lead, rows] : sharing) {
+    erase_rows(*part, lead);
+    complete_columns(*part->pass.sequence, *whole->pass.sequence);
+    Pass& pass = shared.emplace_back(first_rows(*part, rows));
+    pass.sequence = whole->pass.sequence;
+    pass.forks.insert(pass.forks.end(), whole->pass.forks.begin(), whole->pass.forks.end());
+  }
+  engine.prefill(shared);
+  for (const auto& [part, whole, lead, rows] : sharing) {
+    part->unit->result.prefilled_tokens += lead + rows;
+    const Counters before = std::move(part->pass.sequence->counters);
+    *part->pass.sequence = whole->pass.sequence->fork();
+    Counters& counters = part->pass.sequence->counters;
+    counters.prefill_pairs += before.prefill_pairs;
+    counters.prefill_pairs_dense += before.prefill_pairs_dense;
+    counters.policy_seconds += before.policy_seconds;
+    erase_rows(*part, rows);
+    erase_rows(*whole, rows);
   }
 }
 

@@ -32,8 +32,9 @@ void prefill_dense_histories(Engine& engine, const Decoding& decoding, ActiveUni
 std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
                                            std::vector<Prefill>& work);
 
-/// Computes the rows that prefills up to the question share with those of whole prompts.  The last
-/// row before the question, where methods evict, remains for both.
+/// Computes the rows that prefills up to the question share with those of whole prompts; before
+/// them, for the former, the rows of the previous turn's question.  The last row before the
+/// question, where methods evict, remains for both.
 void prefill_shared_rows(Engine& engine, std::span<Prefill> work);
 
 /// Continues the branches whose prefills end at the question to the end of their prompts, without

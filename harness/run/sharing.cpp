@@ -66,7 +66,7 @@ class Decoders {
 
 }  // namespace
 
-TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity, bool is_first_turn) {
+TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity) {
   TurnSharing out;
   Decoders decoders(cells);
   std::map<std::size_t, std::size_t> own;  // cells with a prefill of their own, to its index
@@ -103,7 +103,6 @@ TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity, bool is_f
     prefill.cells.push_back(i);
     if (fidelity) prefix_of(i, kDensePrefill).is_full = true;
   }
-  if (!is_first_turn) return out;  // later, the two prefills continue from different rows
   for (const auto& [prefix, index] : prefixes) {
     const auto& [key, prompt] = prefix;
     const auto whole = prefixes.find({kDensePrefill, prompt});

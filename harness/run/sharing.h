@@ -58,8 +58,8 @@ struct TurnPrefill {
   /// It ends where the turn's question begins: the method evicts there.  Each cell then continues
   /// to the end of the prompt.
   bool to_question = false;
-  /// to_question, in the first turn: the dense prefill of the whole prompt, as an index in
-  /// `prefills`, which has the same rows before the question.  They are computed once for both.
+  /// to_question: the dense prefill of the whole prompt, as an index in `prefills`.  The rows from
+  /// the previous turn's prompt up to the question are computed once for both.
   std::optional<std::size_t> whole;
   bool is_sparse = false;
   bool reuses_cached_prompt = true;  ///< as in Policies
@@ -92,6 +92,6 @@ TurnCell turn_cell(const UnitCell& cell, TurnStart start, std::size_t prompt, st
                    const TurnSharing& previous);
 
 /// `fidelity`: every prompt also gets a prefill with full attention, the reference.
-TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity, bool is_first_turn);
+TurnSharing share_turn(std::span<const TurnCell> cells, bool fidelity);
 
 }  // namespace turnbench

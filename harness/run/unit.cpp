@@ -55,9 +55,12 @@ std::int64_t work_of(const Unit& unit) {
   return work_of(unit, unit.cells.size());
 }
 
-bool ran_out_of_memory(const UnitResult& result) {
+bool has_status(const UnitResult& result, Record::Status status) {
   return std::any_of(result.records.begin(), result.records.end(),
-                     [](const Record& r) { return r.status == Record::Status::kOutOfMemory; });
+                     [&](const Record& r) { return r.status == status; });
+}
+bool ran_out_of_memory(const UnitResult& result) {
+  return has_status(result, Record::Status::kOutOfMemory);
 }
 
 /// Runs units one at a time.
@@ -150,6 +153,7 @@ void UnitResult::add(UnitResult part) {
   engine_seconds += part.engine_seconds;
   if (lost_device.empty()) lost_device = std::move(part.lost_device);
   abandoned |= part.abandoned;
+  if (batch_error.empty()) batch_error = std::move(part.batch_error);
 }
 
 std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
@@ -221,10 +225,13 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
       for (const Unit& unit : units) done(unit, failed(unit, shared_by(cells, *failure)));
       return;
     }
-    bool fit_alone = units.size() > 1 && failure->kind() == ErrorKind::kMemory;
+    const bool lacks_memory = failure->kind() == ErrorKind::kMemory;
+    bool fit_alone = units.size() > 1 && lacks_memory, fails_alone = lacks_memory;
     for (const Unit& unit : units) {
       UnitResult result = units.size() == 1 ? apart.run_halves(unit, *failure) : apart.run(unit);
       fit_alone &= !ran_out_of_memory(result);
+      fails_alone |= has_status(result, Record::Status::kError);
+      if (&unit == &units.back() && !fails_alone) result.batch_error = failure->what();
       if (!deliver(unit, std::move(result))) return;
     }
     if (fit_alone) room.failed(work);

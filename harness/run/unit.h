@@ -52,6 +52,8 @@ struct UnitResult {
   std::string lost_device;    ///< why the engine's device is unusable for the rest of the process;
                               ///< empty if it works
   bool abandoned = false;     ///< the unit did not end: it has no result
+  std::string batch_error;    ///< an error of cells that ran together, and of none that ran alone,
+                              ///< other than of memory: a defect of the harness; else empty
 
   void add(UnitResult part);
 };

@@ -17,10 +17,11 @@ namespace {
 constexpr Decoding kFourTokens{.max_prompt_tokens = 4000, .max_new_tokens = 4};
 const std::string kBeforeQuestion = ",compress=before_question";
 
-/// A dialogue of two turns with the question at this place among each turn's paragraphs.
-Dialogue dialogue_at(Position position) {
+/// A dialogue with the question at this place among each turn's paragraphs.
+Dialogue dialogue_at(Position position, int turns = 2) {
   return with_questions_at(
-      make_tiny_dialogues(TinyTask::kFact, {.turns = 2, .length = 130, .count = 1, .seed = 3})[0],
+      make_tiny_dialogues(TinyTask::kFact,
+                          {.turns = turns, .length = 65 * turns, .count = 1, .seed = 3})[0],
       position);
 }
 
@@ -138,7 +139,7 @@ TEST(BeforeQuestion, KeepsEverythingWithinTheBudget) {
 // With others, alone, and alone with times; beside methods that evict at the end of the prompt.
 TEST(BeforeQuestion, DoesNotDependOnTheBatch) {
   const SmallWorld world;
-  const Dialogue dialogue = dialogue_at(Position::kMiddle);
+  const Dialogue dialogue = dialogue_at(Position::kMiddle, 3);
   Cells cells;
   const std::string snapkv = "snapkv:budget=24,window=4";
   for (const std::string& spec : std::vector<std::string>{
@@ -164,7 +165,7 @@ TEST(BeforeQuestion, DoesNotDependOnTheBatch) {
   for (const UnitCell& cell : cells.cells) {
     const auto alone = by_key(world.run({{&dialogue, {cell}}}, kFourTokens).records),
                timed = by_key(world.run({{&dialogue, {cell}}}, isolated).records);
-    for (int turn = 0; turn < 2; ++turn) {
+    for (int turn = 0; turn < 3; ++turn) {
       const RecordKey key{cell.key, dialogue.id, turn};
       const Result& want = together.at(key);
       EXPECT_EQ(want.error, "") << cell.key;

@@ -32,6 +32,7 @@ SentResult example() {
   out.unit.decoded_tokens = 5;
   out.unit.engine_seconds = 0.25;
   out.unit.lost_device = "gone";
+  out.unit.batch_error = "together";
   out.scores = {{"c", "d", 2, "f1", "none", 0.5}};
   return out;
 }
@@ -64,6 +65,7 @@ TEST(ResultBytes, KeepEveryMember) {
   EXPECT_EQ(received.unit.decoded_tokens, 5);
   EXPECT_EQ(received.unit.engine_seconds, 0.25);
   EXPECT_EQ(received.unit.lost_device, "gone");
+  EXPECT_EQ(received.unit.batch_error, "together");
   ASSERT_EQ(received.scores.size(), 1u);
   EXPECT_EQ(received.scores[0].cell, "c");
   EXPECT_EQ(received.scores[0].dialogue, "d");

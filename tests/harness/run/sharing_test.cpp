@@ -93,14 +93,14 @@ TEST(TurnSharing, GroupsEqualPrefillsOfEqualPrompts) {
   using Groups = std::vector<std::vector<std::size_t>>;
   const auto groups = [&](bool fidelity) {
     Groups out;
-    for (const TurnPrefill& prefill : share_turn(cells, fidelity, true).prefills)
+    for (const TurnPrefill& prefill : share_turn(cells, fidelity).prefills)
       out.push_back(prefill.cells);
     return out;
   };
   EXPECT_EQ(groups(false), (Groups{{0, 2}, {1, 3}, {4}, {5}, {6}, {7}}));
   // The reference of prompt 2 is used only for fidelity; those of prompts 0 and 1 exist.
   EXPECT_EQ(groups(true), (Groups{{0, 2}, {1, 3}, {4}, {5}, {}, {6}, {7}}));
-  const TurnSharing sharing = share_turn(cells, true, true);
+  const TurnSharing sharing = share_turn(cells, true);
   std::vector<std::size_t> full_prefills;
   for (std::size_t i = 0; i < sharing.prefills.size(); ++i) {
     if (sharing.prefills[i].is_full) full_prefills.push_back(i);
@@ -113,7 +113,7 @@ TEST(TurnSharing, GroupsEqualPrefillsOfEqualPrompts) {
   EXPECT_TRUE(sharing.prefills[1].is_sparse);
 }
 
-// In the first turn, prefills up to the question share the rows of the whole prompt.
+// Prefills up to the question share rows with the dense prefill of the same prompt.
 TEST(TurnSharing, SharesTheRowsBeforeTheQuestion) {
   const Method full = Method::parse("full"),
                before = Method::parse("snapkv:budget=24,window=4,compress=before_question"),
@@ -126,15 +126,14 @@ TEST(TurnSharing, SharesTheRowsBeforeTheQuestion) {
                                        {&full, TurnStart::kFork, 0},
                                        {&before, TurnStart::kFork, 1}};
   using Wholes = std::vector<std::optional<std::size_t>>;
-  const auto wholes = [&](bool fidelity, bool is_first_turn) {
+  const auto wholes = [&](bool fidelity) {
     Wholes out;
-    for (const TurnPrefill& prefill : share_turn(cells, fidelity, is_first_turn).prefills)
+    for (const TurnPrefill& prefill : share_turn(cells, fidelity).prefills)
       out.push_back(prefill.whole);
     return out;
   };
-  EXPECT_EQ(wholes(false, true), (Wholes{3, {}, {}, {}, {}}));
-  EXPECT_EQ(wholes(false, false), (Wholes{{}, {}, {}, {}, {}}));
-  EXPECT_EQ(wholes(true, true), (Wholes{1, {}, {}, {}, 5, {}})) << "with references, too";
+  EXPECT_EQ(wholes(false), (Wholes{3, {}, {}, {}, {}}));
+  EXPECT_EQ(wholes(true), (Wholes{1, {}, {}, {}, 5, {}})) << "with references, too";
 }
 
 // Cells of a method decode once while their caches and prompts are equal.

@@ -2,6 +2,8 @@
 
 // The embedded model with its tokenizer and short dialogues, and runs of units as by the driver.
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -28,7 +30,9 @@ struct SmallWorld {
                  Engine::Options options = {}) const {
     const auto backend = make_cpu_backend(threads);
     Engine engine(model, *backend, options);
-    return run_units(engine, renderer, decoding, units);
+    UnitResult out = run_units(engine, renderer, decoding, units);
+    EXPECT_EQ(out.batch_error, "") << "no error is hidden by running cells alone";
+    return out;
   }
 
   ResolvedModel planned;

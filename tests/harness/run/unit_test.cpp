@@ -6,6 +6,7 @@
 
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "common/error.h"
 #include "tests/harness/run/small_world.h"
@@ -51,6 +52,18 @@ struct ThrowAtPromptEnds : EvictionPolicy {
   KeepSets after_prefill(const LayerView&) override { throw std::logic_error("it is wrong"); }
 };
 
+/// Throws in its first call in the process.
+struct ThrowOnce : EvictionPolicy {
+  std::unique_ptr<EvictionPolicy> clone() const override {
+    return std::make_unique<ThrowOnce>(*this);
+  }
+  KeepSets after_prefill(const LayerView&) override {
+    static bool has_thrown = false;
+    if (!std::exchange(has_thrown, true)) throw std::logic_error("it is wrong");
+    return {};
+  }
+};
+
 void expect_equal(const std::map<RecordKey, Result>& got, const std::map<RecordKey, Result>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (const auto& [key, result] : want) {
@@ -83,6 +96,28 @@ TEST(Unit, ExceptionsOfOtherTypesFailTheirRecords) {
     EXPECT_EQ(record.status, record.cell == "a" ? Record::Status::kOk : Record::Status::kError);
     EXPECT_EQ(record.error, record.cell == "a" ? "" : "it is wrong");
   }
+}
+
+// An error of cells that ran together, and of none of them alone, is not lost.
+TEST(Unit, ErrorsOfBatchesAreReported) {
+  const SmallWorld world;
+  MethodInfo info;
+  info.name = "throws";
+  info.make = [](const Parameters&) { return Policies{.eviction = std::make_unique<ThrowOnce>()}; };
+  const Method throwing = Method::of(info), full = Method::parse("full");
+  const std::vector<Dialogue> dialogues = short_dialogues(2);
+  const auto backend = make_cpu_backend(1);
+  Engine engine(world.model, *backend, {});
+  const std::vector<UnitCell> cells = {{"a", &full}, {"b", &throwing}};
+  const auto run = [&] {
+    return run_units(engine, world.renderer, {.max_prompt_tokens = 8000, .max_new_tokens = 2},
+                     {{&dialogues[0], cells}, {&dialogues[1], cells}});
+  };
+  const UnitResult first = run(), second = run();
+  EXPECT_EQ(first.batch_error, "it is wrong");
+  EXPECT_EQ(second.batch_error, "");
+  EXPECT_EQ(by_key(first.records), by_key(second.records));
+  for (const Record& record : first.records) EXPECT_EQ(record.status, Record::Status::kOk);
 }
 
 TEST(Offloading, OfCachesWithoutTokensEqualsTheDevice) {
