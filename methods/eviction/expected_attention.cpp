@@ -146,7 +146,8 @@ MethodInfo expected_attention() {
             "the scores depend on the covariance of the queries, not only on their mean"},
            {"value_norms", Kind::kFlag, "true", "", "scores are multiplied by norms of values"},
            {"epsilon", Kind::kNumber, "0", "",
-            "added to the expected attention probability before the multiplication", 0, 1},
+            "added to the expected attention probability before the multiplication", 0, 1,
+            "value_norms=true"},
            layers_parameter()},
       .scorer = expected_attention_scorer,
       .make = [](const Parameters& p) {

@@ -210,9 +210,10 @@ MethodInfo sablock() {
           "a reconstruction: the equations of segment weights and guided scores, the delimiters, "
           "lambda, gamma, tau, the largest block and the window are inferred from the paper's text "
           "and tables and from related methods; one kept set per layer, from scores averaged over "
-          "all heads; ablations of the paper: lambda=0 (no guidance); block_max=1 (no adaptive "
-          "blocks); both (token level); block_max=5,blocks=fixed or block_max=10,blocks=fixed "
-          "(fixed blocks), with segment=none over the whole prompt",
+          "all heads; in later turns on a kept cache, segments are those of the whole text, also "
+          "if their delimiters have been evicted; ablations of the paper: lambda=0 (no guidance); "
+          "block_max=1 (no adaptive blocks); both (token level); block_max=5,blocks=fixed or "
+          "block_max=10,blocks=fixed (fixed blocks), with segment=none over the whole prompt",
       .parameters = and_also(
           budget_and_window_parameters("1024", "8"),
           {layers_parameter(),
@@ -220,18 +221,20 @@ MethodInfo sablock() {
             10},
            {"gamma", Kind::kNumber, "0.5", "", "weight of a segment's diversity (entropy)", 0, 10},
            {"tau", Kind::kNumber, "0.8", "share",
-            "a block size must retain more than this share of the best tokens' score", 0, 1},
+            "a block size must retain more than this share of the best tokens' guided score", 0, 1},
            {"block_max", Kind::kInteger, "10", "tokens", "largest block size", 1, 1024},
            {"blocks", Kind::kChoice, "all", "all|odd|fixed",
             "block sizes that are tried; fixed: block_max only, regardless of tau and the "
             "segment's budget"},
            {"guide", Kind::kChoice, "mul", "mul|mix|pow",
-            "guided score: s (1 + lambda F), (1 - lambda) s + lambda F, or s F^lambda"},
+            "guided score: s (1 + lambda F / max F), (1 - lambda) s + lambda F, or s (F / max "
+            "F)^lambda"},
            {"weight", Kind::kChoice, "mul", "mul|add",
             "segment weight F from mean I and diversity D: I (1 + gamma D), or I + gamma D"},
            {"ent_norm", Kind::kFlag, "true", "", "divide the entropy by its maximum"},
            {"segment", Kind::kChoice, "clause", "clause|sentence|none",
-            "ends of segments; none: the prompt is one segment"}}),
+            "ends of segments; clause: . , ; : ! ? and a newline; sentence: . ! ? and an empty "
+            "line; both with their CJK forms; none: the prompt is one segment"}}),
       .make = [](const Parameters& p) {
         return Policies{.eviction = std::make_unique<SaBlock>(
                             budget_and_window_settings("sablock", p), sablock_settings(p))};

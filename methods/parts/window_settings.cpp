@@ -15,7 +15,8 @@ int WindowSettings::choices(const LayerView& view) const {
                       : window == 0 ? fmt::format("the {} sinks", sinks)
                                     : fmt::format("the window of {} and {} sinks", window, sinks));
   }
-  const int chosen = budget.choices(view, window);
+  // Every layer keeps the sinks, too, but they have scores.
+  const int chosen = budget.choices(view, window + sinks) + sinks;
   const bool fits = n <= tokens || n <= window + 1;
   return fits ? std::max(0, n - window) : chosen;
 }

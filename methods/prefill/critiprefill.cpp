@@ -136,8 +136,9 @@ MethodInfo critiprefill() {
       .budget_unit = "keys per prefill row, before its segment; every token is kept",
       .deviations =
           "threshold is the default of the official API (the official command line has 1024); "
-          "segments and key blocks of later turns on a kept cache start at the turn's first row, "
-          "and the last segment is dense (followup=dense: all segments)",
+          "segments and key blocks of later turns on a kept cache are aligned to the turn's first "
+          "row, so the first key block can be shorter, and the last segment is dense "
+          "(followup=dense: all segments)",
       .parameters =
           {{"budget", Kind::kBudget, "2048", "tokens or share",
             "keys before a segment that its rows attend to, in whole blocks"},
@@ -147,7 +148,8 @@ MethodInfo critiprefill() {
            {"threshold", Kind::kInteger, "4096", "tokens", "rows before this position are dense"},
            {"layer_skip", Kind::kInteger, "1", "layers", "number of first layers that are dense"},
            {"layer_fusion", Kind::kFlag, "true", "",
-            "a quarter of each score is that of the previous layer"},
+            "from layer 2 on, counted from 0, a quarter of each score is that of the previous "
+            "layer, if that layer is not dense"},
            {"followup", Kind::kChoice, "sparse", "sparse|dense",
             "prefill of later turns on a kept cache"}},
       .make = [](const Parameters& p) {

@@ -126,7 +126,9 @@ MethodInfo loopserve_decode() {
           "16th token are dense, so short answers equal full attention (first=0 selects before "
           "the first step, by the prompt's last tokens, as the printed trigger does for n_d = "
           "16); gran=kv_head (one list per group, by its summed scores) is not in the paper; "
-          "with a method that evicts while decoding, each step after an eviction selects again",
+          "with a method that evicts while decoding, each step after an eviction selects again; "
+          "probabilities below e^-87 count as 0, so their tokens are ties, which go to the lower "
+          "position",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "tokens read per query head or KV head"},
                      {"n_d", Kind::kInteger, "16", "tokens",

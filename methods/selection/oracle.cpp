@@ -94,7 +94,8 @@ MethodInfo oracle() {
           "sinks and local are those of PQCache's scripts, not of its paper; norm=candidates "
           "weighs the heads of a group as PQCache's own search does; a step reads the current "
           "token before the local window moves; the oracle of the scripts counts it among the "
-          "recent tokens and reads one token less at some lengths",
+          "recent tokens and reads one token less at some lengths; probabilities below e^-87 count "
+          "as 0, so their tokens are ties, which go to the lower position",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "32", "tokens", "first tokens, always read"},
                      {"local", Kind::kNumber, "0.5", "share",

@@ -30,7 +30,7 @@ class SentenceSelection : public Cloned<SentenceSelection, SelectionPolicy> {
   /// official implementation indexes them in rows of equal length.
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
-    if (view.layer == 0) sentence_of_ = segments(view.dialogue, Cut::kSentence, "sentencekv");
+    if (view.layer == 0) begin_prompt(view);
     Layer& layer = layers_[view.layer];
     layer = {};
     const int sentences = sentence_of_.back() + 1;
@@ -40,7 +40,7 @@ class SentenceSelection : public Cloned<SentenceSelection, SelectionPolicy> {
       Pool& pool = layer.pools.emplace_back();
       pool.query_sum.assign(head_dim, 0.0f);
       if (s_.cuts_long) pool.longest = std::max(kLeastRow, 2 * (n / sentences) + kRowMargin);
-      pool.budget = budget(view.prompt_tokens, n);
+      pool.budget = budget(n);
       const std::vector<float> keys = keys_on_host(*view.backend, set, 0, n);
       for (const auto& sentence : slots_by_segment(sentence_of_, set, n)) {
         const std::int32_t end = sentence.back() + 1;
@@ -88,13 +88,23 @@ class SentenceSelection : public Cloned<SentenceSelection, SelectionPolicy> {
     int length = 0;           // tokens of the current sentence
   };
 
-  /// B for a dialogue with `prompt_tokens` prompt tokens, of which `pool` are still cached.
-  int budget(int prompt_tokens, int pool) const {
-    const int out = s_.budget.tokens(prompt_tokens);
-    if (out < s_.sinks + s_.recent && out < pool) {
+  /// With compress=before_question, a prompt ends at the question and again behind it.
+  void begin_prompt(const LayerView& view) {
+    sentence_of_ = segments(view.dialogue, Cut::kSentence, "sentencekv");
+    const bool goes_on =
+        turn_ == view.dialogue.turn && view.first_position > 0 && end_ == view.first_position;
+    if (!goes_on) shared_ = view.prompt_tokens;
+    turn_ = view.dialogue.turn;
+    end_ = view.first_position + view.rows;
+  }
+
+  /// B for a dialogue of which `pool` prompt tokens are cached.
+  int budget(int pool) const {
+    const int out = s_.budget.tokens(shared_), least = s_.sinks + s_.recent;
+    if (out < least && out < pool && shared_ > least) {
       throw input_error(
           "sentencekv: found a budget of {} tokens, expected at least sinks + recent = {}", out,
-          s_.sinks + s_.recent);
+          least);
     }
     return out;
   }
@@ -167,7 +177,8 @@ class SentenceSelection : public Cloned<SentenceSelection, SelectionPolicy> {
   }
 
   Settings s_;
-  std::vector<int> sentence_of_;  // of each token of the dialogue
+  int turn_ = -1, end_ = 0, shared_ = 0;  // of a prompt; a ratio budget is a share of `shared_`
+  std::vector<int> sentence_of_;          // of each token of the dialogue
   std::vector<Layer> layers_;
 };
 
@@ -198,7 +209,9 @@ MethodInfo sentencekv() {
           "tokens included; a set of a KV head ranks sentences by the mean query of its heads (the "
           "official code has sets per query head: gran=query_head); of a sentence that is longer "
           "than a row of the official index only the tokens in the row can be read, and none if it "
-          "is generated; the paper has no such rule (long=whole: all tokens can be read)",
+          "is generated; the paper has no such rule (long=whole: all tokens can be read); a "
+          "sentence excludes the token directly after the first ones, as in the official code; the "
+          "pool of a ratio budget is floor(semantic_factor times the share times the tokens)",
       .parameters = and_also(
           std::move(pool),
           {{"semantic_factor", Kind::kNumber, "3", "", "cached tokens per token read", 1, 1000},

@@ -168,13 +168,16 @@ MethodInfo sparq() {
       .summary = "estimates scores from a query's largest dimensions and reads the best tokens",
       .paper = "Ribar et al., SparQ Attention: Bandwidth-Efficient LLM Inference, 2024",
       .budget_unit =
-          "tokens read per KV head and step, recent ones included: a ratio refers to the prompt "
-          "and excludes the sinks, a number includes them; the current token is not counted",
+          "tokens read per KV head and step, recent ones included: a number includes the sinks; "
+          "with a ratio, they are read in addition to floor(ratio times the tokens of the prompt); "
+          "the current token is not counted",
       .deviations =
           "agg=logits is the sum over the heads of a group in the official code, agg=softmax that "
           "of the paper's text; local is the value of the paper's text for H2O; the mean value is "
           "that of all cached tokens, summed in double precision; PQCache's comparison has sinks, "
-          "a ratio budget, local=0.5, mean_v=off and placement=host; ties go to the lower position",
+          "a ratio budget, local=0.5, mean_v=off and placement=host; ties go to the lower "
+          "position; "
+          "agg=softmax: probabilities below e^-87 count as 0, so their tokens are ties",
       .parameters = {{"budget", Kind::kBudget, "128", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "0", "tokens", "first tokens, always read"},
                      {"local", Kind::kNumber, "0.25", "share",

@@ -14,6 +14,11 @@
 namespace turnbench {
 namespace {
 
+/// First tokens that a head with these settings always selects.
+int first_tokens(const RetrievalHeadSettings& head) {
+  return head.previous_features ? 1 : 0;
+}
+
 class SpeContext : public Cloned<SpeContext, SelectionPolicy>,
                    public StepRetrieval,
                    public SelectsAhead,
@@ -121,13 +126,13 @@ class SpeContext : public Cloned<SpeContext, SelectionPolicy>,
     const std::int64_t before = std::ssize(pass.tokens) - 1;
     if (before < last) return;
     throw memory_error(
-        "specontext: found {} tokens before a step, expected fewer than {}: with all layers in "
-        "host memory they need more than {} GB",
-        before, last, s_.memory / 1e9);
+        "specontext: found {} tokens before a step and {} GB of device memory, which have room for "
+        "{} with all layers in host memory: expected more memory or fewer tokens",
+        before, s_.memory / 1e9, std::max<std::int64_t>(0, last - 1));
   }
 
   int budget(int prompt_tokens) const {
-    return step_budget(s_.budget.tokens(prompt_tokens), s_.sinks);
+    return step_budget(s_.budget.tokens(prompt_tokens), std::max(s_.sinks, first_tokens(s_.head)));
   }
 
   Settings s_;
@@ -218,6 +223,8 @@ MethodInfo specontext() {
             s.head.checkpoint = p.draft("head");
             s.head.name = p.values().find("head")->second;
             s.head.previous_features = p.choice("feat") == "prev";
+            check_room("specontext", s.budget, first_tokens(s.head),
+                       "the first token, which feat=prev always reads");
             s.head.longest = p.integer("n_max");
             s.head.original = p.integer("n_orig");
             return Policies{.selection = std::make_unique<SpeContext>(std::move(s))};

@@ -175,6 +175,15 @@ TEST(LayerBudgets, SharesAreOfTheDialogue) {
   EXPECT_EQ(shares, (LayerSizes{300, 260, 180, 100}));  // 340 if the first layer had so many
 }
 
+// A layer with a small share keeps what the method always keeps.
+TEST(LayerBudgets, EveryLayerKeepsSinksAndWindow) {
+  Layer layer(2, 2, 16, 100, 100, 3);
+  EXPECT_EQ(sizes("lagkv:budget=30,sinks=4,lag=8,layers=3/2/1/0", layer),
+            (LayerSizes{56, 39, 21, 4}));
+  EXPECT_EQ(sizes("expected-attention:budget=30,sinks=4,window=2,layers=3/2/1/0", layer),
+            (LayerSizes{54, 38, 22, 6}));
+}
+
 // Section 13: Ada-KV's pyramid also applies to short prompts, unlike that of KVCache-Factory.
 TEST(LayerBudgets, AdaKvsPyramidHasNoShortPrompts) {
   const LayerSizes held(32, 1500);

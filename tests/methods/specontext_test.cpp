@@ -276,8 +276,18 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
   EXPECT_NE(later.talk->sequence.at(1).kv.working_set(), nullptr);
   EXPECT_NE(test::message_of([&] { test::answers(machine, spec + ",memory=0.00001", prompt, 1); },
                              ErrorKind::kMemory)
-                .find("specontext: found 100 tokens before a step, expected fewer than 0"),
+                .find("specontext: found 100 tokens before a step and 1e-05 GB of device memory, "
+                      "which have room for 0 with all layers in host memory"),
             std::string::npos);
+}
+
+// With feat=prev, the first token and the current one are always read.
+TEST(SpeContext, RefusesABudgetOfLessThanItAlwaysReads) {
+  EXPECT_EQ(test::message_of([] { Method::parse("specontext:budget=1,feat=prev"); }),
+            "method: specontext: found a budget of 1 and the first token, which feat=prev always "
+            "reads, expected a larger budget");
+  EXPECT_NO_THROW(Method::parse("specontext:budget=2,feat=prev"));
+  EXPECT_NO_THROW(Method::parse("specontext:budget=1"));
 }
 
 TEST(SpeContext, KeepsItsStateFromTurnToTurn) {

@@ -118,6 +118,35 @@ TEST(BeforeQuestion, KeepsTheBudgetAndTheQuestion) {
   }
 }
 
+// A budget that is a share refers to the text before the question, also for what steps read.
+TEST(BeforeQuestion, SharesOfSentencesReadAreOfTheTextBefore) {
+  const SmallWorld world;
+  const Dialogue dialogue = dialogue_at(Position::kEnd);
+  const auto run = [&](const std::string& budget, Cells& cells) {
+    cells.add("sentencekv:semantic_factor=1,window=4,sinks=2,recent=4,budget=" + budget +
+              kBeforeQuestion);
+    return by_key(world.run({{&dialogue, {cells.cells[1]}}}, kFourTokens).records);
+  };
+  Conversation conversation;
+  conversation.dialogue = &dialogue;
+  for (int turn = 0; turn < 2; ++turn) {
+    conversation.begin_turn(world.renderer, kFourTokens, Answers::kGold, turn);
+    const std::vector<Span>& spans = conversation.prompt.spans;
+    const auto question = std::find_if(spans.begin(), spans.end(), [&](const Span& s) {
+      return s.kind == SpanKind::kQuestion && s.turn == turn;
+    });
+    Cells share, tokens;
+    const auto shares = run("50%", share),
+               numbers = run(std::to_string(question->begin / 2), tokens);
+    const Result &got = shares.at({share.cells[1].key, dialogue.id, turn}),
+                 &want = numbers.at({tokens.cells[1].key, dialogue.id, turn});
+    EXPECT_EQ(want.error, "");
+    EXPECT_LT(want.counters.at("attended_tokens"), want.counters.at("kv_tokens"));
+    EXPECT_EQ(got.answer_tokens, want.answer_tokens) << "turn " << turn;
+    EXPECT_EQ(got.counters, want.counters) << "turn " << turn;
+  }
+}
+
 TEST(BeforeQuestion, KeepsEverythingWithinTheBudget) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_at(Position::kEnd);
@@ -202,9 +231,9 @@ TEST(BeforeQuestion, SharesOfAShortTextKeepItWhole) {
   Dialogue dialogue = dialogue_at(Position::kBegin);
   for (Turn& turn : dialogue.turns) turn.instruction.clear();
   Cells cells;
-  for (const char* method :
-       {"streamingllm:budget=20%,rolling=false", "h2o:budget=20%,mode=prefill",
-        "tova:budget=20%,mode=prefill", "snapkv:budget=20%,window=4", "kvzip:budget=20%"})
+  for (const char* method : {"streamingllm:budget=20%,rolling=false", "h2o:budget=20%,mode=prefill",
+                             "tova:budget=20%,mode=prefill", "snapkv:budget=20%,window=4",
+                             "kvzip:budget=20%", "sentencekv:budget=20%,window=4,sinks=4,recent=4"})
     cells.add(method + kBeforeQuestion);
   for (const Record& r : world.run({{&dialogue, cells.cells}}, kFourTokens).records)
     EXPECT_EQ(r.error, "") << r.cell << " turn " << r.turn;
