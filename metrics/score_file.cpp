@@ -28,6 +28,9 @@ JsonView first_of(const JsonView& record, const std::vector<std::string_view>& k
   for (std::string_view key : keys) {
     if (record.has(std::string(key))) return record.at(std::string(key));
   }
+  for (std::string_view key : keys) {
+    if (record.json().contains(key)) record.at(std::string(key)).fail("a value");
+  }
   record.fail("one of the keys " + join(keys, ", "));
 }
 

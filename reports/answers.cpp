@@ -95,6 +95,7 @@ std::string question_of(const Turn& turn) {
 }
 
 std::vector<std::string> context_of(const Turn& turn) {
+  if (lacks_text(turn)) return {kLeftOut};
   std::vector<std::string> out;
   if (!turn.instruction.empty()) out.push_back(turn.instruction);
   for (const auto& paragraph : turn.contexts) out.push_back(paragraph.text);

@@ -320,6 +320,7 @@ bool divides_prompts(const Method& method) {
 UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                       const ProbeUnit& unit, const StopTime& stop) {
   const bool alone = unit.cells.size() == 1;
+  std::optional<Error> error;
   try {
     return ProbeRun(engine, renderer, decoding, unit, stop).run();
   } catch (const Abandoned&) {
@@ -327,8 +328,8 @@ UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Deco
     out.abandoned = true;
     return out;
   } catch (const std::exception& exception) {
-    const Error error = as_error(exception);
-    if (alone || error.kind() == ErrorKind::kDevice) return failed(unit, error);
+    error = as_error(exception);
+    if (alone || error->kind() == ErrorKind::kDevice) return failed(unit, *error);
   }
   UnitResult out;
   ProbeUnit single = unit;
@@ -337,6 +338,8 @@ UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Deco
     if (out.lost_device.empty() && !out.abandoned)
       out.add(run_probes(engine, renderer, decoding, single, stop));
   }
+  if (error->kind() != ErrorKind::kMemory && !out.has(Record::Status::kError))
+    out.batch_error = error->what();
   return out;
 }
 

@@ -55,14 +55,6 @@ std::int64_t work_of(const Unit& unit) {
   return work_of(unit, unit.cells.size());
 }
 
-bool has_status(const UnitResult& result, Record::Status status) {
-  return std::any_of(result.records.begin(), result.records.end(),
-                     [&](const Record& r) { return r.status == status; });
-}
-bool ran_out_of_memory(const UnitResult& result) {
-  return has_status(result, Record::Status::kOutOfMemory);
-}
-
 /// Runs units one at a time.
 class UnitsApart {
  public:
@@ -84,7 +76,8 @@ class UnitsApart {
     if (cells == 1 || error.kind() == ErrorKind::kDevice)
       return failed(unit, shared_by(cells, error));
     UnitResult out = run_parts(unit, 2);
-    if (error.kind() == ErrorKind::kMemory && !ran_out_of_memory(out)) room_.failed(work_of(unit));
+    if (error.kind() == ErrorKind::kMemory && !out.has(Record::Status::kOutOfMemory))
+      room_.failed(work_of(unit));
     return out;
   }
 
@@ -154,6 +147,11 @@ void UnitResult::add(UnitResult part) {
   if (lost_device.empty()) lost_device = std::move(part.lost_device);
   abandoned |= part.abandoned;
   if (batch_error.empty()) batch_error = std::move(part.batch_error);
+}
+
+bool UnitResult::has(Record::Status status) const {
+  return std::any_of(records.begin(), records.end(),
+                     [&](const Record& r) { return r.status == status; });
 }
 
 std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
@@ -229,8 +227,8 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
     bool fit_alone = units.size() > 1 && lacks_memory, fails_alone = lacks_memory;
     for (const Unit& unit : units) {
       UnitResult result = units.size() == 1 ? apart.run_halves(unit, *failure) : apart.run(unit);
-      fit_alone &= !ran_out_of_memory(result);
-      fails_alone |= has_status(result, Record::Status::kError);
+      fit_alone &= !result.has(Record::Status::kOutOfMemory);
+      fails_alone |= result.has(Record::Status::kError);
       if (&unit == &units.back() && !fails_alone) result.batch_error = failure->what();
       if (!deliver(unit, std::move(result))) return;
     }

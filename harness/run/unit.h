@@ -56,6 +56,8 @@ struct UnitResult {
                               ///< other than of memory: a defect of the harness; else empty
 
   void add(UnitResult part);
+  /// Whether there is a record with this status.
+  bool has(Record::Status status) const;
 };
 
 /// Limits on units that run at the same time.  More units make larger decode batches; fewer units

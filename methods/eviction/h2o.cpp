@@ -39,10 +39,11 @@ MethodInfo h2o() {
       .deviations =
           "one kept set per KV head by default (sums over its query heads); the official code has "
           "one per query head; the step that exceeds the budget attends before it evicts; "
-          "mode=prefill is the variant of KVCache-Factory; mask=corner is that variant's mask "
-          "until June 2026: it needs each prompt as a whole and cannot be combined with a prefill "
-          "method; the official default is budget=0.2; comp as in snapkv; sinks as in PQCache's "
-          "code: sinks=32,comp=index is its H2O(C)",
+          "mode=prefill is the variant of KVCache-Factory; with history=recompress, mode=dynamic "
+          "keeps the sums of earlier turns, mode=prefill does not; mask=corner is that variant's "
+          "mask until June 2026: it needs each prompt as a whole and cannot be combined with a "
+          "prefill method; the official default is budget=0.2; comp as in snapkv; sinks as in "
+          "PQCache's code: sinks=32,comp=index is its H2O(C)",
       .parameters = and_also(
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens kept per set"},
            {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",

@@ -187,8 +187,10 @@ MethodInfo infllm() {
           "RoPE is scaled as in the model (official code: plain RoPE only); a layer is on the "
           "device while its part of the prompt is computed, and its blocks are transferred to the "
           "host afterwards; the device cache replaces the least recently read block (demand-lru; "
-          "the official lru-s is not implemented); ties go to the earlier block and the earlier "
-          "token",
+          "the official lru-s is not implemented); the last token of a prompt selects blocks "
+          "alone, as a token of the answer does (also in the official code); ties go to the "
+          "earlier block and the earlier token; attention is summed in float32, so sums that "
+          "differ by less than its rounding error have no defined order",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "tokens of the window and of the blocks that a step reads"},
                      {"init", Kind::kInteger, "128", "tokens", "first tokens, always read"},
@@ -200,7 +202,9 @@ MethodInfo infllm() {
                      {"topk", Kind::kInteger, "0", "blocks",
                       "blocks that a step reads; 0: the rest of the budget, rounded up"},
                      {"exc", Kind::kInteger, "512", "tokens",
-                      "prompt rows that select blocks together; at most the size of the window", 1},
+                      "prompt rows, without the last one, that select blocks together; at most the "
+                      "size of the window",
+                      1},
                      {"chunk", Kind::kInteger, "0", "tokens",
                       "first tokens of a prompt that a ratio refers to: the size of the first "
                       "chunk in the official code; 0: all but the last token"},

@@ -191,6 +191,9 @@ TEST_F(Copy, WithoutTextsKeepsReferencesAnswersAndScores) {
     EXPECT_EQ(turn, parse_json(other, "without"));
   }
   EXPECT_EQ(turns, 8u);
+  const std::string contexts = run_program({"answers", bare, "--context", "--limit", "1"}).out;
+  EXPECT_NE(contexts.find("\"context\":[\"(left out of this store)\"]"), std::string::npos)
+      << contexts;
   expand_dialogues(bare);
   EXPECT_EQ(count(bare,
                   "SELECT count(*) FROM dialogue d, json_each(d.json, '$.turns') t, "

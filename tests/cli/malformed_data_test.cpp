@@ -119,6 +119,8 @@ TEST(MalformedData, Predictions) {
       predictions("a list", "[]", "line 1: /: found an array of 0"),
       predictions("no prediction", good + R"({"references": ["a"]})",
                   "line 2: /: found an object with 1 keys, expected one of the keys prediction"),
+      predictions("null", good + R"({"prediction": null, "references": ["a"]})",
+                  "line 2: /prediction: found null, expected a value"),
       predictions("prediction is a number", R"({"prediction": 1, "references": ["a"]})",
                   "/prediction: found 1, expected a string"),
       predictions("no references", R"({"prediction": "a"})", "expected one of the keys references"),
