@@ -42,7 +42,7 @@ std::vector<ParameterInfo> head_parameters() {
           {"head", Kind::kInteger, "-1", "query head",
            "this query head of each layer only; -1: all", -1},
           {"over", Kind::kChoice, "mean", "mean|p0|p10|p25|p50|p75|p90|p100",
-           "mean or percentile over the heads"}};
+           "mean or percentile over the heads: of the values nearest to it, the lower one"}};
 }
 
 HeadSelection parse_head_selection(std::string_view probe, const Parameters& p) {

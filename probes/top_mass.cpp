@@ -53,7 +53,9 @@ ProbeInfo top_mass() {
           .summary = "share of a row's attention on the tokens that it attends to most",
           .paper = "PQCache, 2024, figure 6",
           .metric = "mass",
-          .deviations = "the paper shows the sorted scores of some rows, not their sums",
+          .deviations =
+              "the paper shows the sorted scores of some rows, not their sums; a share as budget "
+              "refers to the tokens that the row sees",
           .parameters =
               and_also({{"budget", Kind::kBudget, "0.1", "tokens or share",
                          "number of tokens with the highest scores, among those that the row sees"},

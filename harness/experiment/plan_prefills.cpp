@@ -31,7 +31,8 @@ void add_turn(const PlannedTurn& turn, const PromptLengths& lengths, std::size_t
   for (const TurnPrefill& prefill : turn.sharing.prefills) {
     const bool restarts = prefill.start == TurnStart::kRestart ||
                           (prefill.start == TurnStart::kFork && !prefill.reuses_cached_prompt);
-    // A prefill up to the question continues behind the previous one, and then to the end.
+    // A prefill up to the question also computes the previous turn's question, before which the
+    // previous prefill of this kind ended.
     const bool repeats = prefill.start == TurnStart::kFork && prefill.to_question && !restarts;
     const std::int64_t first = prefill.whole ? prompt - lengths.questions[t]
                                : restarts    ? 0

@@ -68,7 +68,8 @@ MethodInfo int8() {
           .deviations =
               "the scale, max |x| / 127, is rounded to 17 significant bits, so that a "
               "decoded row encodes to the same bytes; keys are encoded after RoPE; "
-              "attention reads decoded copies, not the integers, so time is not saved",
+              "attention reads decoded copies, also of the rows of its own pass, not the "
+              "integers, so time is not saved",
           .parameters = {},
           .make = [](const Parameters&) { return Policies{.codec = std::make_unique<Int8>()}; }};
 }

@@ -129,8 +129,9 @@ MethodInfo expected_attention() {
           "counted",
       .deviations =
           "order, sinks and norms as in kvpress (ExpectedAttentionPress); evicts once, at the end "
-          "of a prompt; the moments are those of the rows that were computed since the last "
-          "eviction",
+          "of a prompt; the moments are those of the rows of the prompt that is computed before "
+          "the eviction: on a kept cache, neither those of decoded answers nor, with "
+          "compress=before_question, those of the previous question",
       .parameters =
           {{"budget", Kind::kBudget, "1024", "tokens or share", "prompt tokens kept per set"},
            {"window", Kind::kInteger, "0", "tokens",

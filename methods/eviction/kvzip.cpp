@@ -73,7 +73,8 @@ MethodInfo kvzip() {
           "prompt tokens kept per KV head, as a mean over all layers and heads, sinks included; "
           "generated tokens are not counted",
       .deviations =
-          "instructions and chunks as in kvpress (KVzipPress); the template's text before the "
+          "instructions and chunks as in kvpress (KVzipPress); a repeated part ends with what the "
+          "template writes before the answer of this turn; the template's text before the "
           "first message is kept first, as in the official code (kvpress: only the sinks), and "
           "counts in the budget; the budget is exact (official code: a threshold); by default, the "
           "question is repeated and scored, too: compress=before_question is the paper's setting; "

@@ -58,11 +58,13 @@ int checked_sinks(std::string_view method, const Parameters& p) {
 }
 
 ParameterInfo layers_parameter() {
-  return {"layers", ParameterInfo::Kind::kLayers, "equal", "equal|pyramid[/beta]|w0/w1/...",
-          "division of the budget among the layers; its mean over the layers is the budget; each "
-          "layer keeps the tokens that the method always keeps (window, recent tokens, sinks), and "
-          "the other tokens are divided; w: a layer's weight; pyramid: prompts of less than twice "
-          "the number of divided tokens have equal budgets"};
+  return {
+      "layers", ParameterInfo::Kind::kLayers, "equal", "equal|pyramid[/beta]|w0/w1/...",
+      "division of the budget among the layers; its mean over the layers is the budget; each "
+      "layer keeps the tokens that the method always keeps (window, recent tokens, sinks), and "
+      "the other tokens are divided; w: a layer's weight, and tokens that a layer does not have "
+      "are divided equally among the others; pyramid: prompts of less than twice the number of "
+      "divided tokens have equal budgets"};
 }
 
 std::vector<ParameterInfo> pyramid_parameters() {

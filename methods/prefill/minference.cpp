@@ -104,8 +104,9 @@ MethodInfo minference() {
           "Dynamic Sparse Attention, 2024",
       .budget_unit = "lines per query head: columns and diagonals; every token is kept",
       .deviations =
-          "later turns on a kept cache are sparse too; the reference harness computes them densely "
-          "(followup=dense); without a pattern file all heads are vertical-slash with the sizes of "
+          "later turns on a kept cache are sparse too, with key blocks aligned to the turn's first "
+          "row; the reference harness computes them densely (followup=dense); without a pattern "
+          "file all heads are vertical-slash with the sizes of "
           "the published Llama-3.1-8B file; fewer than 100 diagonals are an error, because the "
           "first 100 are always selected; the action `calibrate` writes a pattern file "
           "as the official search does",

@@ -176,8 +176,7 @@ MethodInfo sparq() {
           "of the paper's text; local is the value of the paper's text for H2O; the mean value is "
           "that of all cached tokens, summed in double precision; PQCache's comparison has sinks, "
           "a ratio budget, local=0.5, mean_v=off and placement=host; ties go to the lower "
-          "position; "
-          "agg=softmax: probabilities below e^-87 count as 0, so their tokens are ties",
+          "position; agg=softmax: probabilities below e^-87 count as 0, so their tokens are ties",
       .parameters = {{"budget", Kind::kBudget, "128", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "0", "tokens", "first tokens, always read"},
                      {"local", Kind::kNumber, "0.25", "share",
