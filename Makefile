@@ -9,7 +9,7 @@ CUDA = -DTURNBENCH_CUDA=AUTO
 GENERATOR = $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 CONFIGURE = cmake -S . -B $(BUILD) $(GENERATOR) -DCMAKE_BUILD_TYPE=Release
 
-.PHONY: all setup build quickstart smollm2 ruler retrieval-head plans test test-all test-asan test-tsan lint fuzz bench emulated-counters gpu-deps clean
+.PHONY: all setup build quickstart smollm2 ruler retrieval-head reference plans test test-all test-asan test-tsan lint fuzz bench emulated-counters gpu-deps clean
 
 all: build
 
@@ -45,6 +45,10 @@ ruler:
 # Python.
 retrieval-head: build
 	@tools/retrieval_head.sh $(PROGRAM) $(MODEL) $(MODEL)/retrieval_head data/questions
+
+# Compares methods with a second implementation in NumPy; needs Python.
+reference: build
+	@tools/python.sh tests/reference/requirements.txt tests/reference/compare.py $(PROGRAM)
 
 # The costs of the experiments of the five papers, as far as their models and data exist.
 plans: build
