@@ -17,16 +17,16 @@ import struct
 import subprocess
 import sys
 import tempfile
+import typing
 
 import numpy as np
 
-from methods import METHODS
+from methods import EVICTIONS, SELECTIONS
 from model import Model
 
 _TINY = pathlib.Path(__file__).resolve().parents[2] / "models" / "tiny"
 _QUERY_SCALE = 1 / 60
 _BUDGETS = (64, 96)
-_BEFORE = ",compress=before_question"
 _KL_TOLERANCE = 1e-3  # relative
 _LEAST_KL = 1e-4      # smaller divergences are compared as this one
 
@@ -71,6 +71,26 @@ def dialogues(program, manifest):
                         for turn in turns]
 
 
+class Method(typing.NamedTuple):
+    evict: typing.Callable = None
+    select: typing.Callable = None
+    budget: int = 0
+    before_question: bool = False
+
+
+def methods():
+    """The methods by their text in a manifest."""
+    out = {}
+    for budget in _BUDGETS:
+        for text, evict in EVICTIONS.items():
+            text = text.format(budget=budget)
+            out[text] = Method(evict=evict, budget=budget)
+            out[text + ",compress=before_question"] = Method(evict, None, budget, True)
+        for text, select in SELECTIONS.items():
+            out[text.format(budget=budget)] = Method(select=select, budget=budget)
+    return out
+
+
 class Prefill:
     """The first pass over a prompt, from which methods continue with the tokens that they keep."""
 
@@ -80,24 +100,26 @@ class Prefill:
         self.rows = model.forward(tokens, self.caches, 0,
                                   lambda layer, cache, weights: self.weights.append(weights))[-1:]
 
-    def evict(self, method, budget):
-        caches = [cache.copy() for cache in self.caches]
+    def predict(self, method, prompt, answer):
+        """Log-probabilities of each token of `answer`, and the mean number of tokens cached before
+        it.  The prompt begins with the tokens of this pass."""
+        caches, rows, tokens = [cache.copy() for cache in self.caches], self.rows, self.tokens
         for cache, weights in zip(caches, self.weights):
-            if method is None or len(cache.keys[0]) <= budget:
+            if method.evict is None or tokens <= method.budget:
                 continue
-            for head, slots in enumerate(method(cache, weights, budget)):
+            for head, slots in enumerate(method.evict(cache, weights, method.budget)):
                 cache.keep(head, slots)
-        return caches
-
-    def predict(self, caches, rest, answer):
-        """Log-probabilities of each token of `answer` behind `rest`, the end of the prompt, and the
-        mean number of tokens cached before the answer."""
-        rows = self.rows
-        if rest:
-            rows = self.model.forward(rest, caches, self.tokens)[-1:]
+        if tokens < len(prompt):
+            rows = self.model.forward(prompt[tokens:], caches, tokens)[-1:]
         kept = np.mean([len(keys) for cache in caches for keys in cache.keys])
-        after = self.model.forward(answer[:-1], caches, self.tokens + len(rest))
-        return np.concatenate([rows, after]), kept
+        if method.select is None:
+            steps = [self.model.forward(answer[:-1], caches, len(prompt))]
+        else:
+            def select(layer, query, cache):
+                return method.select(layer, query, cache, method.budget)
+            steps = [self.model.forward([token], caches, len(prompt) + i, select=select)
+                     for i, token in enumerate(answer[:-1])]
+        return np.concatenate([rows, *steps]), kept
 
 
 def stored_values(path):
@@ -115,16 +137,14 @@ def compare(program_path, folder):
     program = Program(program_path, folder)
     soften(_TINY, folder / "soft")
     model = Model(folder / "soft")
-    settings = {pattern.format(budget=budget) + when: (method, budget, when == _BEFORE)
-                for pattern, method in METHODS.items() for budget in _BUDGETS
-                for when in ("", _BEFORE)}
+    compared = methods()
     manifest = {
         "name": "m", "models": [{"name": "soft", "path": "soft"}],
         "datasets": [{"name": name, "limit": 1, "turns": 3, "length": 420, "seed": 11}
                      for name in ("tiny-fact", "tiny-list")],
         "positions": ["begin", "middle", "end"], "answers": "gold", "fidelity": "gold",
         "max_new_tokens": 4,
-        "methods": [{"label": method, "method": method} for method in ("full", *settings)]}
+        "methods": [{"label": method, "method": method} for method in ("full", *compared)]}
     (folder / "m.json").write_text(json.dumps(manifest))
     program.run("run", "m.json", "--db", "m.db", "--quiet")
     stored = stored_values(folder / "m.db")
@@ -136,11 +156,10 @@ def compare(program_path, folder):
             question = len(prompt) + tokens.index(label) - 1  # with the line break before it
             prompt = prompt + tokens
             whole, to_question = Prefill(model, prompt), Prefill(model, prompt[:question])
-            full, _ = whole.predict(whole.evict(None, 0), [], answer)
-            for name, (method, budget, before) in settings.items():
-                prefill = to_question if before else whole
-                own, kept = prefill.predict(prefill.evict(method, budget),
-                                            prompt[prefill.tokens:], answer)
+            full, _ = whole.predict(Method(), prompt, answer)
+            for name, method in compared.items():
+                prefill = to_question if method.before_question else whole
+                own, kept = prefill.predict(method, prompt, answer)
                 kl = (np.exp(full) * (full - own)).sum(-1).mean()
                 found_kl, found_kept = stored[name, dialogue, position, turn]
                 deviation = abs(kl - found_kl) / max(kl, _LEAST_KL)
@@ -158,6 +177,8 @@ def compare(program_path, folder):
 
 
 def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: compare.py PROGRAM")
     with tempfile.TemporaryDirectory() as folder:
         return 1 if compare(sys.argv[1], pathlib.Path(folder)) else 0
 

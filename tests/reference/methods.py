@@ -1,10 +1,16 @@
-"""Eviction methods at the end of a prompt, written from what `turnbench describe method` prints.
+"""Methods, written from what `turnbench describe method` prints.
 
-Each function returns the slots that each KV head keeps.  cache: of the layer; weights: attention of
-the prompt's rows, for each query head [rows, cached tokens]; budget: tokens per KV head.
+An eviction, at the end of a prompt, returns the slots that each KV head keeps.  cache: of the
+layer; weights: attention of the prompt's rows, for each query head [rows, cached tokens]; budget:
+tokens per KV head.
+
+A selection, in a decode step, returns the slots that each query head reads, or None for all.
+query: [heads, head_dim].
 """
 
 import numpy as np
+
+from model import attention_weights
 
 
 def best(scores, count):
@@ -62,9 +68,45 @@ def keydiff(cache, weights, budget, window=0):
     return out
 
 
-METHODS = {
+def quest(layer, query, cache, budget, page=8, dense_layers=2):
+    """The pages with the highest bounds of a score, and the last one."""
+    tokens = len(cache.keys[0])
+    pages, count = -(-tokens // page), max(3, budget // page)
+    if layer < dense_layers or tokens <= budget or pages <= count:
+        return None
+    out = []
+    for head, q in enumerate(query):
+        keys = np.array_split(cache.keys[head // (len(query) // len(cache.keys))],
+                              range(page, tokens, page))
+        bounds = np.array([np.maximum(q * k.min(0), q * k.max(0)).sum() for k in keys])
+        chosen = np.append(best(bounds[:-1], count - 1), pages - 1)
+        out.append(np.concatenate(
+            [np.arange(p * page, min(tokens, (p + 1) * page)) for p in chosen]))
+    return out
+
+
+def oracle(layer, query, cache, budget, sinks=4, local=0.5):
+    """First and recent tokens, and those with the most attention of a group's query heads."""
+    tokens, rest = len(cache.keys[0]), budget - sinks
+    end, count = tokens - 1 - int(rest * local), int(rest * (1 - local))
+    if end - sinks <= count:
+        return None
+    out = []
+    for keys, heads in zip(cache.keys, np.split(query, len(cache.keys))):
+        weights = attention_weights(heads @ keys.T / np.sqrt(keys.shape[1])).sum(0)
+        slots = np.concatenate([np.arange(sinks), sinks + best(weights[sinks:end], count),
+                                np.arange(end, tokens)])
+        out += [slots] * len(heads)
+    return out
+
+
+EVICTIONS = {
     "streamingllm:budget={budget},rolling=false": streamingllm,
     "snapkv:budget={budget}": snapkv,
     "h2o:budget={budget},mode=prefill": h2o,
     "keydiff:budget={budget}": keydiff,
+}
+SELECTIONS = {
+    "quest:budget={budget},page=8": quest,
+    "oracle:budget={budget},sinks=4": oracle,
 }

@@ -100,11 +100,13 @@ class Model:
             [first * np.cos(angles) - second * np.sin(angles),
              second * np.cos(angles) + first * np.sin(angles)], -1)
 
-    def forward(self, tokens, caches, begin, at_layer_end=None):
+    def forward(self, tokens, caches, begin, at_layer_end=None, select=None):
         """Log-probabilities [rows, vocabulary] after each token.
 
         begin: position of the first token.  at_layer_end(layer, cache, weights) is called after the
-        attention of each layer; weights: for each query head [rows, cached tokens].
+        attention of each layer; weights: for each query head [rows, cached tokens].  select(layer,
+        query, cache), for one token, returns the slots that each query head reads, or None for all;
+        query: [heads, head_dim], after RoPE.
         """
         rows = len(tokens)
         positions = begin + np.arange(rows)
@@ -118,13 +120,15 @@ class Model:
             query, key = self._rotate(query, positions), self._rotate(key, positions)
             for head in range(self.kv_heads):
                 cache.append(head, key[:, head], value[:, head], positions)
+            slots = select(layer, query[0], cache) if select else None
             weights, outputs = [], []
             for head in range(self.heads):
                 own = head // self.group
-                logits = query[:, head] @ cache.keys[own].T / np.sqrt(self.head_dim)
-                visible = cache.positions[own] <= positions[:, None]
+                read = slice(None) if slots is None else slots[head]
+                logits = query[:, head] @ cache.keys[own][read].T / np.sqrt(self.head_dim)
+                visible = cache.positions[own][read] <= positions[:, None]
                 weights.append(attention_weights(np.where(visible, logits, -np.inf)))
-                outputs.append(weights[-1] @ cache.values[own])
+                outputs.append(weights[-1] @ cache.values[own][read])
             x = x + self._linear(np.concatenate(outputs, -1), f"{name}.self_attn.o_proj")
             if at_layer_end:
                 at_layer_end(layer, cache, weights)
