@@ -57,6 +57,11 @@ def h2o(cache, weights, budget, window=8):
     ]
 
 
+def tova(cache, weights, budget):
+    """mode=prefill: attention of the last row, averaged over all query heads."""
+    return [best(np.mean([w[-1] for w in weights], 0), budget)] * len(cache.keys)
+
+
 def keydiff(cache, weights, budget, window=0):
     """Keeps the keys with the lowest cosine similarity to the mean direction of all keys."""
     out = []
@@ -104,6 +109,7 @@ EVICTIONS = {
     "streamingllm:budget={budget},rolling=false": streamingllm,
     "snapkv:budget={budget}": snapkv,
     "h2o:budget={budget},mode=prefill": h2o,
+    "tova:budget={budget},mode=prefill": tova,
     "keydiff:budget={budget}": keydiff,
 }
 SELECTIONS = {
