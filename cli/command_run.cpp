@@ -218,8 +218,8 @@ PartRun run_part(const SweepPart& part, const SweepTarget& target, const CommonO
   }
   if (!summary.batch_error.empty()) {
     fmt::print(stderr,
-               "{}: the results are complete, but cells failed while they ran together ({}), and "
-               "not when they ran again alone: please report this\n",
+               "{}: cells failed while they ran together ({}), but not when they ran again "
+               "alone, which gave the stored results: please report this\n",
                manifest.name, one_line(summary.batch_error));
   }
   if (!summary.lost_device.empty()) {

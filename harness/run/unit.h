@@ -86,11 +86,12 @@ struct UnitSource {
 /// while others may still run.  Cells with the same prefill share it; the branches of all units
 /// decode as one batch.  Sharing affects cost, never results.  If units fail together, each runs
 /// again alone, and one that fails alone runs in halves: the error of a cell that fails alone is
-/// recorded.  If there was too little memory, later units run in as many parts as had enough.  If
-/// the device is lost, all cells that ran together are recorded as failed, and no further unit
-/// runs. Polls `stop` before each turn and each decode step: once it gives a time, no unit starts,
-/// and units that are not expected to end by this time are abandoned (`done` is not called).
-/// Exceptions of `source` and `done` are propagated.
+/// recorded, and one that no cell has alone is a `batch_error`.  If there was too little memory,
+/// later units run in as many parts as had enough.  If the device is lost, all cells that ran
+/// together are recorded as failed, and no further unit runs. Polls `stop` before each turn and
+/// each decode step: once it gives a time, no unit starts, and units that are not expected to end
+/// by this time are abandoned (`done` is not called). Exceptions of `source` and `done` are
+/// propagated.
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                const UnitSource& source, const std::function<void(const Unit&, UnitResult)>& done,
                const StopTime& stop = {});

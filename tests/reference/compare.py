@@ -164,7 +164,7 @@ def compare(program_path, folder):
                 found_kl, found_kept = stored[name, dialogue, position, turn]
                 deviation = abs(kl - found_kl) / max(kl, _LEAST_KL)
                 worst[name] = max(worst.get(name, 0), deviation)
-                if deviation > _KL_TOLERANCE or abs(kept - found_kept) > 1e-9:
+                if not (deviation <= _KL_TOLERANCE and abs(kept - found_kept) <= 1e-9):
                     failures.append(f"{name}, {dialogue}, {position}, turn {turn + 1}: found KL "
                                     f"{found_kl:.8g} and {found_kept:g} tokens, expected {kl:.8g} "
                                     f"and {kept:g}")

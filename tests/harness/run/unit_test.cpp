@@ -52,16 +52,19 @@ struct ThrowAtPromptEnds : EvictionPolicy {
   KeepSets after_prefill(const LayerView&) override { throw std::logic_error("it is wrong"); }
 };
 
-/// Throws in its first call in the process.
+/// Throws in the first call of it or a clone.
 struct ThrowOnce : EvictionPolicy {
+  explicit ThrowOnce(std::shared_ptr<bool> has_thrown) : has_thrown_(std::move(has_thrown)) {}
   std::unique_ptr<EvictionPolicy> clone() const override {
     return std::make_unique<ThrowOnce>(*this);
   }
   KeepSets after_prefill(const LayerView&) override {
-    static bool has_thrown = false;
-    if (!std::exchange(has_thrown, true)) throw std::logic_error("it is wrong");
+    if (!std::exchange(*has_thrown_, true)) throw std::logic_error("it is wrong");
     return {};
   }
+
+ private:
+  std::shared_ptr<bool> has_thrown_;
 };
 
 void expect_equal(const std::map<RecordKey, Result>& got, const std::map<RecordKey, Result>& want) {
@@ -103,7 +106,10 @@ TEST(Unit, ErrorsOfBatchesAreReported) {
   const SmallWorld world;
   MethodInfo info;
   info.name = "throws";
-  info.make = [](const Parameters&) { return Policies{.eviction = std::make_unique<ThrowOnce>()}; };
+  const auto has_thrown = std::make_shared<bool>(false);
+  info.make = [&](const Parameters&) {
+    return Policies{.eviction = std::make_unique<ThrowOnce>(has_thrown)};
+  };
   const Method throwing = Method::of(info), full = Method::parse("full");
   const std::vector<Dialogue> dialogues = short_dialogues(2);
   const auto backend = make_cpu_backend(1);
