@@ -63,13 +63,21 @@ MethodInfo streamingllm() {
                       "tokens kept per KV head"},
                      {"sinks", Kind::kInteger, "4", "tokens", "first tokens, always kept"},
                      {"pos", Kind::kChoice, "keep", "keep|shift",
-                      "positions of kept tokens: the original ones, or their index in the cache"},
+                      "positions of kept tokens: the original ones, or their index in the cache "
+                      "(layers=equal)"},
                      {"rolling", Kind::kFlag, "true", "", "evict while decoding too"},
                      layers_parameter()},
       .make = [](const Parameters& p) {
-        return Policies{.eviction = std::make_unique<StreamingLlm>(
-                            layer_budget("streamingllm", p), checked_sinks("streamingllm", p),
-                            p.choice("pos") == "shift", p.flag("rolling"))};
+        LayerBudget budget = layer_budget("streamingllm", p);
+        const bool shift = p.choice("pos") == "shift";
+        if (shift && budget.rule.kind != LayerRule::Kind::kEqual) {
+          throw input_error(
+              "streamingllm: found pos=shift with unequal layers, expected layers=equal: the next "
+              "position is the number of cached tokens, which must be the same in every layer");
+        }
+        return Policies{.eviction = std::make_unique<StreamingLlm>(std::move(budget),
+                                                                   checked_sinks("streamingllm", p),
+                                                                   shift, p.flag("rolling"))};
       }};
 }
 

@@ -176,9 +176,10 @@ MethodInfo infllm() {
           "Efficient Context Memory, 2024",
       .budget_unit =
           "tokens of the window and of the blocks that a step reads, rounded up to whole blocks; "
-          "sinks, and tokens that have left the window and do not form a block yet, are not "
-          "counted; a ratio refers to the prompt without its sinks and its last token: to each "
-          "turn's prompt with history=reprefill, otherwise to the first one",
+          "not used if local and topk are given; sinks, and tokens that have left the window and "
+          "do not form a block yet, are not counted; a ratio refers to the prompt without its "
+          "sinks and its last token: to each turn's prompt with history=reprefill, otherwise to "
+          "the first one",
       .deviations =
           "half of the budget is the window, as in PQCache's comparison; the setting of InfLLM's "
           "paper is local=4096,topk=16,exc=512; representatives are selected by the attention that "

@@ -427,6 +427,15 @@ TEST(Help, EveryCommandShowsAnExample) {
   EXPECT_NE(run_program({"--help"}).out.find("Examples:\n"), std::string::npos);
 }
 
+TEST(Help, CommandHelpPrintsWhatTheOptionPrints) {
+  EXPECT_EQ(run_program({"help"}).out, run_program({"--help"}).out);
+  for (const std::string& name : commands())
+    EXPECT_EQ(run_program({"help", name}).out, run_program({name, "--help"}).out);
+  const Finished unknown = run_program({"help", "reprot"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err, "turnbench: command: found \"reprot\", expected \"report\"\n");
+}
+
 TEST(Help, VersionIsOneLine) {
   const Finished run = run_program({"--version"});
   EXPECT_EQ(run.code, 0);

@@ -92,6 +92,10 @@ TEST(Budgets, AreRejectedIfAlwaysReadTokensFillThem) {
     EXPECT_EQ(message(c.too_small), fmt::format("method: {}, expected a larger budget", c.message));
     EXPECT_EQ(message(c.enough), "no error") << c.enough;
   }
+  EXPECT_EQ(message("streamingllm:budget=64,pos=shift,layers=pyramid"),
+            "method: streamingllm: found pos=shift with unequal layers, expected layers=equal: the "
+            "next position is the number of cached tokens, which must be the same in every layer");
+  EXPECT_EQ(message("streamingllm:budget=64,pos=shift"), "no error");
   EXPECT_EQ(message("keyformer:budget=10,recent=11"),
             "method: keyformer: found a budget of 10 with 11 recent tokens, expected at least 11");
   EXPECT_EQ(message("keyformer:budget=10,recent=10"), "no error");
