@@ -77,27 +77,35 @@ std::vector<float> ExpectedAttention::of_all_tokens(const LayerView& view,
                                                     const KeptSet& set) const {
   const QueryMoments& moments = view.stats.query_moments(s_.sinks);
   const int sinks = std::min(s_.sinks, set.tokens), d = view.shape.head_dim;
-  const Matrix rotation = mean_rotation(view, view.first_position + view.rows, s_.future);
-  Eigen::VectorXd sums = Eigen::VectorXd::Zero(set.tokens - sinks);
+  const int next = view.first_position + view.rows;
+  const auto rotation = shared_result<Matrix>(
+      view.memo, fmt::format("mean rotation {} {}", next, s_.future),
+      [&] { return std::make_shared<Matrix>(mean_rotation(view, next, s_.future)); });
+  Eigen::VectorXd sums = Eigen::VectorXd::Zero(set.tokens - sinks), norms;
+  Matrix keys;
+  const KvHeadCache* read = nullptr;  // whose rows are in `keys` and `norms`
   for (int h = set.first_head; h < set.first_head + set.heads && sums.size() > 0; ++h) {
     const KvHeadCache& cache = cache_of_head(view, h);
-    const Matrix keys = as_matrix(RowsOnHost(view, cache, KvRow::kKey, sinks, set.tokens));
+    if (&cache != read) {
+      keys = as_matrix(RowsOnHost(view, cache, KvRow::kKey, sinks, set.tokens));
+      const RowsOnHost values(view, cache, KvRow::kValue, sinks, set.tokens);
+      norms = as_matrix(values).rowwise().norm();
+      read = &cache;
+    }
     Eigen::VectorXd logits = Eigen::VectorXd::Zero(keys.rows());
     if (moments.rows() > 0) {
       const std::vector<double> mean = moments.mean(h), covariance = moments.covariance(h);
-      logits = keys * (rotation * Eigen::Map<const Eigen::VectorXd>(mean.data(), d)) / std::sqrt(d);
+      logits =
+          keys * (*rotation * Eigen::Map<const Eigen::VectorXd>(mean.data(), d)) / std::sqrt(d);
       if (s_.covariance) {
         const Matrix c =
-            rotation * Eigen::Map<const Matrix>(covariance.data(), d, d) * rotation.transpose();
+            *rotation * Eigen::Map<const Matrix>(covariance.data(), d, d) * rotation->transpose();
         logits += (keys * c).cwiseProduct(keys).rowwise().sum() / (2 * d);
       }
     }
     Eigen::VectorXd weights = (logits.array() - logits.maxCoeff()).exp();
     weights = (weights / weights.sum()).array() + s_.epsilon;
-    if (s_.value_norms) {
-      const RowsOnHost values(view, cache, KvRow::kValue, sinks, set.tokens);
-      weights = weights.cwiseProduct(as_matrix(values).rowwise().norm());
-    }
+    if (s_.value_norms) weights = weights.cwiseProduct(norms);
     sums += weights / set.heads;
   }
   const double most = sums.size() > 0 ? sums.maxCoeff() : 0;
