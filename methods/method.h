@@ -27,7 +27,7 @@ struct BudgetTraits {
   /// remain.
   bool counts_current = false;
   bool per_query_head = false;  ///< tokens that each query head reads
-  /// A share refers to the tokens after the "sinks", which come on top.
+  /// A share refers to the tokens after the "sinks", which are kept in addition.
   bool sinks_on_top = false;
 };
 
@@ -46,8 +46,8 @@ struct MethodInfo {
   std::function<std::shared_ptr<const EvictionScorer>(const Parameters&)> scorer = nullptr;
   /// Makes the policies.  @throws Error (input) for invalid combinations of values.
   std::function<Policies(const Parameters&)> make;
-  /// The method that has the same prefill, if this one has its parameters among its own: both then
-  /// share prefills.  "": no other.
+  /// Name of a prefill method that this method contains and with which it shares prefills.  This
+  /// method must have all parameters of that method.  "": none.
   std::string_view prefill_of = "";
   /// This method's defaults of placement_parameters(), as far as they differ from the general ones.
   std::map<std::string, std::string> placement = {};
@@ -131,8 +131,8 @@ void check_methods(const std::vector<MethodInfo>& methods);
 const MethodInfo& find_method(const std::string& name, const std::string& where);
 /// Parameters that every method accepts: the placement of keys and values.
 const std::vector<ParameterInfo>& placement_parameters();
-/// The parameter of every method that evicts, and does so only at the end of prompts: when.  Its
-/// default is not part of canonical texts.
+/// The parameter "compress", which states when a method evicts.  Every method that evicts only at
+/// the end of prompts has it.  Its default is not part of canonical texts.
 const ParameterInfo& compress_parameter();
 /// Refuses a method that evicts before the question, where prompts are computed in one pass.
 /// @throws Error (input); `where` names the place in messages.

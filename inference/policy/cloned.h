@@ -5,8 +5,8 @@
 
 namespace turnbench {
 
-/// `Base`, an interface or a part of a policy, with `clone` as the copy of a `Policy`: `class
-/// Quest : public Cloned<Quest, TopKSelection>`.
+/// Derives from `Base`, a policy interface or a part of a policy, and implements `clone` by the copy
+/// constructor of `Policy`: `class Quest : public Cloned<Quest, TopKSelection>`.
 template <typename Policy, typename Base>
 class Cloned : public Base {
  public:

@@ -25,9 +25,9 @@ struct Placement {
   Residency::Rule rule = Residency::Rule::kLru;
   /// Tokens of the device cache, per KV set and layer.  With kLru and kLfu, the buffer of a step is
   /// allocated in addition to the cache.  With kPrevious, a cache that is smaller than what a step
-  /// loads is enlarged.  With kDemandLru, let n be the number of tokens that a step loads: 0 means
-  /// n; a positive value below n is raised to n if the policy defines blocks (DeviceNeeds::block),
-  /// and is an error otherwise.
+  /// loads is enlarged.  With kDemandLru, the cache must have room for what a step loads: 0 selects
+  /// this size, and a smaller positive value is enlarged to it if the policy defines blocks
+  /// (DeviceNeeds::block), and is an error otherwise.
   int cache_tokens = 0;
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
