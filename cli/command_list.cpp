@@ -47,7 +47,7 @@ std::vector<Item> items_of(const std::string& what) {
   } else if (what == "datasets") {
     for (const Dataset& d : all_datasets()) {
       out.push_back({d.name,
-                     d.description,
+                     d.description + "; metric: " + (d.metric.empty() ? "none" : d.metric),
                      {{"name", d.name},
                       {"description", d.description},
                       {"task", d.task},

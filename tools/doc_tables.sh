@@ -14,7 +14,8 @@
 # the manifest's Nth table, or "N STYLE: COLUMN, COLUMN=NEW NAME, ...".  STYLE: full (as reported),
 # plain (without differences), means (also without intervals).  If another manifest's file precedes
 # N, that manifest's table is used.  Parts are joined by their first column, in the order of the
-# first part's rows.  "rows REGEX" as the last part keeps the rows whose first column matches.
+# first part's rows.  "rows REGEX" as the last part keeps the rows whose first column matches.  The line
+# that names the settings which the labels of the first table leave out is written below the table.
 #   <!-- figure: MANIFEST [options of run] | FILE.svg [options of report] -->
 # writes a chart of the manifest to a file.
 set -eu
@@ -76,6 +77,15 @@ table_of() {
       if (style == "means") sub(/ \[.*\]$/, "", cell)
       return cell
     }
+    function print_wrapped(text,    n, i, word, line) {
+      n = split(text, word, " ")
+      print ""
+      for (i = 1; i <= n; ++i) {
+        if (length(line " " word[i]) > 120) { print line; line = "" }
+        line = line == "" ? word[i] : line " " word[i]
+      }
+      print line
+    }
     FNR == 1 { ++file; number = 0; inside = 0 }
     /^\|/ {
       if (!inside) { table = file "." (++number); rows = 0 }
@@ -96,6 +106,7 @@ table_of() {
       }
       next
     }
+    /^Labels leave out / && table in width { left_out[table] = $0 }
     { inside = 0 }
     END {
       count = split(parts, part, ";")
@@ -147,6 +158,7 @@ table_of() {
         }
         print line
       }
+      if (first in left_out) print_wrapped(left_out[first])
     }' "$@"
 }
 

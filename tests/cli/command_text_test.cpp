@@ -220,6 +220,11 @@ TEST(List, EveryKindAsTextAndJson) {
   }
 }
 
+TEST(List, DatasetsNameTheirMetrics) {
+  const std::string out = run_program({"list", "datasets"}).out;
+  EXPECT_NE(out.find("single facts; metric: qa_f1\n"), std::string::npos) << out;
+}
+
 TEST(List, MethodsListTheirParameters) {
   for (const Json& method : run_program({"list", "methods", "--json"}).json()) {
     for (const char* key : {"summary", "paper", "parameters"}) EXPECT_TRUE(method.contains(key));

@@ -1,15 +1,17 @@
-"""Compares a build of turnbench with a second implementation of the model and of some methods.
+"""Compares a build of turnbench with a second implementation of the model and of its methods.
 
     make reference
 
 For dialogues of three turns with the question at the beginning, in the middle and at the end, it
-computes the KL divergence from full attention along the reference answers and the number of kept
-tokens in float64.  They must be those that turnbench has stored.  The attention of the embedded
-model is so concentrated that most weights are 0 in float32, and ties decide; a copy of the model
-whose queries are divided by 60 has no such ties.
+computes in float64: the KL divergence from full attention along the reference answers, the numbers
+of kept tokens and of tokens that a step reads, and the share of the pairs that a prefill computes.
+They must be those that turnbench has stored.  The attention of the embedded model is so
+concentrated that most weights are 0 in float32, and ties decide; a copy of the model whose queries
+are divided by 60 has no such ties.
 """
 
 import json
+import os
 import pathlib
 import shutil
 import sqlite3
@@ -17,16 +19,18 @@ import struct
 import subprocess
 import sys
 import tempfile
-import typing
 
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # the matrices are small
 import numpy as np
 
-from methods import EVICTIONS, SELECTIONS
-from model import Model
+from evictions import GATES
+from methods import METHODS
+from model import Hooks, Model, Prompt
+from ranking import groups
 
 _TINY = pathlib.Path(__file__).resolve().parents[2] / "models" / "tiny"
 _QUERY_SCALE = 1 / 60
-_BUDGETS = (64, 96)
+_ANSWER_TOKENS = 4    # of the model's own answers
 _KL_TOLERANCE = 1e-3  # relative
 _LEAST_KL = 1e-4      # smaller divergences are compared as this one
 
@@ -71,106 +75,138 @@ def dialogues(program, manifest):
                         for turn in turns]
 
 
-class Method(typing.NamedTuple):
-    evict: typing.Callable = None
-    select: typing.Callable = None
-    budget: int = 0
-    before_question: bool = False
+class Turn:
+    """The last turn of a prompt.  turns: begin and end of the text of each turn, without the
+    answer; question: the token at which the question begins."""
 
+    def __init__(self, model, tokens, turns, question, answer, stop):
+        self.model, self.tokens, self.turns, self.answer = model, tokens, turns, answer
+        self.stop, self.cue = stop, tokens[-2:]
+        self.whole = Prompt(model, tokens, self.cue)
+        self.to_question = Prompt(model, tokens[:question], self.cue)
+        self.full = self._answer(self.whole.copy(), Hooks())
 
-def methods():
-    """The methods by their text in a manifest."""
-    out = {}
-    for budget in _BUDGETS:
-        for text, evict in EVICTIONS.items():
-            text = text.format(budget=budget)
-            out[text] = Method(evict=evict, budget=budget)
-            out[text + ",compress=before_question"] = Method(evict, None, budget, True)
-        for text, select in SELECTIONS.items():
-            out[text.format(budget=budget)] = Method(select=select, budget=budget)
-    return out
+    def measure(self, method):
+        """KL divergence and counters by their names in the store."""
+        prompt, hooks, pairs = self._prompt(method)
+        out = {"kv_tokens": np.mean([len(keys) for c in prompt.caches for keys in c.keys])}
+        own = self._answer(prompt, hooks)
+        out["kl"] = (np.exp(self.full) * (self.full - own)).sum(-1).mean()
+        if pairs:
+            out["prefill_pairs_share"] = np.mean(pairs)
+        if hooks.select or hooks.end:
+            prompt, hooks, _ = self._prompt(method)
+            out["attended_tokens"] = self._reads(prompt, hooks)
+        return out
 
+    def _prompt(self, method):
+        """The prompt with the tokens that a method keeps, the hooks for its answer, and the shares
+        of pairs that its layers compute."""
+        if method.prefill:
+            hooks, pairs = method.function(self.turns, **method.parameters), []
+            first = self.turns[-2][1] if method.continues and len(self.turns) > 1 else 0
 
-class Prefill:
-    """The first pass over a prompt, from which methods continue with the tokens that they keep."""
+            def mask(rows):
+                masks = hooks.mask(rows)
+                causal = np.tri(len(rows.tokens), dtype=bool)[first:]
+                computed = causal if masks is None else [m[first:] & causal for m in masks]
+                pairs.append(np.mean(computed) / np.mean(causal))
+                return masks
+            prompt = Prompt(self.model, self.tokens, self.cue, Hooks(mask))
+            return prompt, hooks._replace(mask=None), pairs
+        prompt = (self.to_question if method.before_question else self.whole).copy()
+        begin, hooks = len(prompt.tokens), Hooks()
+        if begin > method.parameters.get("budget", 0):  # else all tokens are kept and read
+            hooks = method.function(prompt, **method.parameters)
+        if begin < len(self.tokens):
+            prompt.last = self.model.forward(self.tokens[begin:], prompt.caches, begin)[-1:]
+        return prompt, hooks, []
 
-    def __init__(self, model, tokens):
-        self.model, self.caches, self.weights = model, model.caches(), []
-        self.tokens = len(tokens)
-        self.rows = model.forward(tokens, self.caches, 0,
-                                  lambda layer, cache, weights: self.weights.append(weights))[-1:]
+    def _answer(self, prompt, hooks):
+        """Log-probabilities of each token of the reference answer."""
+        tokens, begin = self.answer[:-1], len(self.tokens)
+        passes = [[token] for token in tokens] if hooks != Hooks() else [tokens]
+        out = [prompt.last]
+        for tokens in passes:
+            out.append(self.model.forward(tokens, prompt.caches, begin, hooks))
+            begin += len(tokens)
+        return np.concatenate(out)
 
-    def predict(self, method, prompt, answer):
-        """Log-probabilities of each token of `answer`, and the mean number of tokens cached before
-        it.  The prompt begins with the tokens of this pass."""
-        caches, rows, tokens = [cache.copy() for cache in self.caches], self.rows, self.tokens
-        for cache, weights in zip(caches, self.weights):
-            if method.evict is None or tokens <= method.budget:
-                continue
-            for head, slots in enumerate(method.evict(cache, weights, method.budget)):
-                cache.keep(head, slots)
-        if tokens < len(prompt):
-            rows = self.model.forward(prompt[tokens:], caches, tokens)[-1:]
-        kept = np.mean([len(keys) for cache in caches for keys in cache.keys])
-        if method.select is None:
-            steps = [self.model.forward(answer[:-1], caches, len(prompt))]
-        else:
-            def select(layer, query, cache):
-                return method.select(layer, query, cache, method.budget)
-            steps = [self.model.forward([token], caches, len(prompt) + i, select=select)
-                     for i, token in enumerate(answer[:-1])]
-        return np.concatenate([rows, *steps]), kept
+    def _reads(self, prompt, hooks):
+        """Tokens that a KV head reads, as a mean over the steps of the model's own answer; None
+        without a step."""
+        counts, last, begin = [], prompt.last, len(self.tokens)
+
+        def select(rows):
+            slots = hooks.select(rows) if hooks.select else None
+            for head, keys in enumerate(rows.cache.keys):
+                own = slots and groups(slots, rows)[head]
+                counts.append(len(np.unique(np.concatenate(own))) if own else len(keys))
+            return slots
+        for position in range(begin, begin + _ANSWER_TOKENS - 1):
+            token = int(last[-1].argmax())
+            if token == self.stop:
+                break
+            last = self.model.forward([token], prompt.caches, position,
+                                      hooks._replace(select=select))
+        return np.mean(counts) if counts else None
 
 
 def stored_values(path):
-    """The stored KL divergences and numbers of kept tokens, by method, dialogue, position, turn."""
-    query = """SELECT e.method, s.dialogue, c.position, s.turn, s.value, k.value
+    """The stored KL divergences and counters, by method, dialogue, position, turn and name."""
+    query = """SELECT e.method, v.dialogue, c.position, v.turn, v.name, v.value
                FROM experiment_cell e JOIN cell c ON c.key = e.cell
-               JOIN score s ON s.cell = c.key AND s.metric = 'kl'
-               JOIN counter k ON k.cell = c.key AND k.dialogue = s.dialogue AND k.turn = s.turn
-                 AND k.name = 'kv_tokens'"""
+               JOIN (SELECT cell, dialogue, turn, metric AS name, value FROM score
+                     UNION SELECT cell, dialogue, turn, name, value FROM counter) v
+                 ON v.cell = c.key"""
     with sqlite3.connect(path) as store:
-        return {tuple(row[:4]): row[4:] for row in store.execute(query)}
+        return {tuple(row[:5]): row[5] for row in store.execute(query)}
 
 
-def compare(program_path, folder):
+def deviation(name, expected, found):
+    """Of KL divergences: relative.  Counters must agree; both can be missing."""
+    if expected is None or found is None:
+        return 0 if expected is found else np.inf
+    if name == "kl":
+        return abs(expected - found) / max(expected, _LEAST_KL)
+    return 0 if abs(expected - found) <= 1e-6 * expected else np.inf
+
+
+def compare(program_path, folder, methods):
     program = Program(program_path, folder)
     soften(_TINY, folder / "soft")
-    model = Model(folder / "soft")
-    compared = methods()
+    model = Model(folder / "soft", program.tokens)
     manifest = {
         "name": "m", "models": [{"name": "soft", "path": "soft"}],
-        "datasets": [{"name": name, "limit": 1, "turns": 3, "length": 420, "seed": 11}
+        "datasets": [{"name": name, "limit": 1, "turns": 3, "length": 360, "seed": 11}
                      for name in ("tiny-fact", "tiny-list")],
         "positions": ["begin", "middle", "end"], "answers": "gold", "fidelity": "gold",
-        "max_new_tokens": 4,
-        "methods": [{"label": method, "method": method} for method in ("full", *compared)]}
+        "max_new_tokens": _ANSWER_TOKENS, "methods": ["full", *(m.text for m in methods)]}
     (folder / "m.json").write_text(json.dumps(manifest))
+    np.savetxt(folder / "gates.tsv", GATES, delimiter="\t")
     program.run("run", "m.json", "--db", "m.db", "--quiet")
     stored = stored_values(folder / "m.db")
+    (stop,) = program.tokens("<eos>")
     worst, failures = {}, []
-    for (dialogue, position), turns in dialogues(program, manifest):
-        prompt = []
-        for turn, (tokens, answer) in enumerate(turns):
-            label = program.tokens(f"<q{turn + 1}>")[0]
-            question = len(prompt) + tokens.index(label) - 1  # with the line break before it
-            prompt = prompt + tokens
-            whole, to_question = Prefill(model, prompt), Prefill(model, prompt[:question])
-            full, _ = whole.predict(Method(), prompt, answer)
-            for name, method in compared.items():
-                prefill = to_question if method.before_question else whole
-                own, kept = prefill.predict(method, prompt, answer)
-                kl = (np.exp(full) * (full - own)).sum(-1).mean()
-                found_kl, found_kept = stored[name, dialogue, position, turn]
-                deviation = abs(kl - found_kl) / max(kl, _LEAST_KL)
-                worst[name] = max(worst.get(name, 0), deviation)
-                if not (deviation <= _KL_TOLERANCE and abs(kept - found_kept) <= 1e-9):
-                    failures.append(f"{name}, {dialogue}, {position}, turn {turn + 1}: found KL "
-                                    f"{found_kl:.8g} and {found_kept:g} tokens, expected {kl:.8g} "
-                                    f"and {kept:g}")
-            prompt = prompt + answer
-    for name, deviation in worst.items():
-        print(f"{name:60} {deviation:.1e}")
+    for (dialogue, position), texts in dialogues(program, manifest):
+        tokens, turns = [], []
+        for turn, (text, answer) in enumerate(texts):
+            (label,) = program.tokens(f"<q{turn + 1}>")
+            question = len(tokens) + text.index(label) - 1  # with the line break before it
+            turns.append((len(tokens), len(tokens) + len(text)))
+            tokens = tokens + text
+            computed = Turn(model, tokens, turns, question, answer, stop)
+            for method in methods:
+                for name, expected in computed.measure(method).items():
+                    found = stored.get((method.text, dialogue, position, turn, name))
+                    off = deviation(name, expected, found)
+                    worst[method.text] = max(worst.get(method.text, 0), off)
+                    if not off <= _KL_TOLERANCE:
+                        failures.append(f"{method.text}, {dialogue}, {position}, turn {turn + 1}: "
+                                        f"{name} {found}, expected {expected}")
+            tokens = tokens + answer
+    for name, off in worst.items():
+        print(f"{off:.1e}  {name}")
     for failure in failures:
         print(failure)
     return failures
@@ -180,7 +216,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit("usage: compare.py PROGRAM")
     with tempfile.TemporaryDirectory() as folder:
-        return 1 if compare(sys.argv[1], pathlib.Path(folder)) else 0
+        return 1 if compare(sys.argv[1], pathlib.Path(folder), METHODS) else 0
 
 
 if __name__ == "__main__":

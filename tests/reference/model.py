@@ -1,15 +1,16 @@
-"""A Llama model in float64, written from the definition of the architecture.
+"""A Llama model in float64, written from the definition of the architecture, and the interface
+of methods to its passes.
 
 No code is shared with turnbench.  Keys are cached after RoPE, one array for each KV head.
 """
 
 import json
-import pathlib
 import struct
+import typing
 
 import numpy as np
 
-_LEAST_LOG_WEIGHT = -87.0  # turnbench's statistics set smaller attention weights to 0
+_LEAST_WEIGHT = np.exp(-87)  # turnbench's statistics set smaller attention weights to 0
 
 
 def read_safetensors(path):
@@ -35,38 +36,69 @@ def log_softmax(logits):
 
 def attention_weights(logits):
     """softmax over the last dimension; masked logits are -inf."""
-    log_weights = log_softmax(logits)
-    return np.where(log_weights < _LEAST_LOG_WEIGHT, 0.0, np.exp(log_weights))
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    weights[weights < _LEAST_WEIGHT] = 0
+    return weights
 
 
 class Cache:
-    """Keys and values of one layer: for each KV head [tokens, head_dim], and the positions."""
+    """Keys and values of one layer: for each KV head [tokens, head_dim], the positions, and scores
+    of the tokens for methods that need them later."""
 
     def __init__(self, kv_heads, head_dim):
         self.keys = [np.zeros((0, head_dim))] * kv_heads
         self.values = [np.zeros((0, head_dim))] * kv_heads
         self.positions = [np.zeros(0, int)] * kv_heads
+        self.scores = [np.zeros(0)] * kv_heads
 
     def append(self, head, keys, values, positions):
         self.keys[head] = np.concatenate([self.keys[head], keys])
         self.values[head] = np.concatenate([self.values[head], values])
         self.positions[head] = np.concatenate([self.positions[head], positions])
+        self.scores[head] = np.concatenate([self.scores[head], np.zeros(len(keys))])
 
     def keep(self, head, slots):
-        self.keys[head] = self.keys[head][slots]
-        self.values[head] = self.values[head][slots]
-        self.positions[head] = self.positions[head][slots]
+        for part in (self.keys, self.values, self.positions, self.scores):
+            part[head] = part[head][slots]
 
     def copy(self):
         out = Cache(0, 0)
         out.keys, out.values = list(self.keys), list(self.values)
-        out.positions = list(self.positions)
+        out.positions, out.scores = list(self.positions), list(self.scores)
         return out
 
 
+class Rows(typing.NamedTuple):
+    """The rows of a pass in one layer.  The cache contains them."""
+    model: "Model"
+    layer: int
+    tokens: list
+    cache: Cache
+    plain_query: np.ndarray  # [heads, rows, head_dim], before RoPE
+    query: np.ndarray        # after RoPE
+    weights: list = None     # after the attention: for each query head [rows, cached tokens]
+
+    def logits(self, head, slots=slice(None)):
+        """Of a query head, for each row; those of later tokens are -inf."""
+        own = head // self.model.group
+        logits = self.query[head] @ self.cache.keys[own][slots].T / np.sqrt(self.model.head_dim)
+        positions = self.cache.positions[own]
+        rows = positions[-1] - np.arange(self.query.shape[1])[::-1]
+        return np.where(positions[slots] <= rows[:, None], logits, -np.inf)
+
+
+class Hooks(typing.NamedTuple):
+    """What a method does in the passes of a model; each function takes Rows."""
+    mask: typing.Callable = None    # for each query head: which [row, cached token] it computes
+    select: typing.Callable = None  # of one row, for each query head: the slots that it reads
+    end: typing.Callable = None     # after the attention of a layer
+
+
 class Model:
-    def __init__(self, directory):
-        directory = pathlib.Path(directory)
+    def __init__(self, directory, tokenize):
+        """tokenize(text): its tokens."""
+        self.tokenize = tokenize
         config = json.loads((directory / "config.json").read_text())
         self.layers = config["num_hidden_layers"]
         self.heads = config["num_attention_heads"]
@@ -76,6 +108,10 @@ class Model:
         exponents = np.arange(0, self.head_dim, 2) / self.head_dim
         self.frequencies = config["rope_theta"] ** -exponents
         self.weights = read_safetensors(directory / "model.safetensors")
+        tokenizer = json.loads((directory / "tokenizer.json").read_text())
+        self.texts = {token: text.replace("Ġ", " ").replace("Ċ", "\n")
+                      for text, token in tokenizer["model"]["vocab"].items()}
+        self.texts.update({entry["id"]: entry["content"] for entry in tokenizer["added_tokens"]})
 
     @property
     def group(self):
@@ -92,46 +128,42 @@ class Model:
     def _linear(self, x, name):
         return x @ self.weights[name + ".weight"].T
 
-    def _rotate(self, x, positions):
-        """x: [rows, heads, head_dim]."""
-        angles = positions[:, None, None] * self.frequencies
+    def rotate(self, x, positions):
+        """RoPE.  x: [..., rows, head_dim]."""
+        angles = positions[:, None] * self.frequencies
         first, second = np.split(x, 2, -1)
         return np.concatenate(
             [first * np.cos(angles) - second * np.sin(angles),
              second * np.cos(angles) + first * np.sin(angles)], -1)
 
-    def forward(self, tokens, caches, begin, at_layer_end=None, select=None):
-        """Log-probabilities [rows, vocabulary] after each token.
-
-        begin: position of the first token.  at_layer_end(layer, cache, weights) is called after the
-        attention of each layer; weights: for each query head [rows, cached tokens].  select(layer,
-        query, cache), for one token, returns the slots that each query head reads, or None for all;
-        query: [heads, head_dim], after RoPE.
-        """
-        rows = len(tokens)
-        positions = begin + np.arange(rows)
+    def forward(self, tokens, caches, begin, hooks=Hooks()):
+        """Log-probabilities [rows, vocabulary] after each token.  begin: position of the first
+        token.  A mask or a selection can be None: all tokens."""
+        positions = begin + np.arange(len(tokens))
         x = self.weights["model.embed_tokens.weight"][np.asarray(tokens)]
         for layer, cache in enumerate(caches):
             name = f"model.layers.{layer}"
             h = self._norm(x, name + ".input_layernorm")
-            query, key, value = (
-                self._linear(h, f"{name}.self_attn.{part}_proj").reshape(rows, -1, self.head_dim)
-                for part in "qkv")
-            query, key = self._rotate(query, positions), self._rotate(key, positions)
+            plain, key, value = (
+                self._linear(h, f"{name}.self_attn.{part}_proj")
+                .reshape(len(tokens), -1, self.head_dim).transpose(1, 0, 2) for part in "qkv")
+            key = self.rotate(key, positions)
             for head in range(self.kv_heads):
-                cache.append(head, key[:, head], value[:, head], positions)
-            slots = select(layer, query[0], cache) if select else None
+                cache.append(head, key[head], value[head], positions)
+            rows = Rows(self, layer, tokens, cache, plain, self.rotate(plain, positions))
+            masks = hooks.mask(rows) if hooks.mask else None
+            slots = hooks.select(rows) if hooks.select else None
             weights, outputs = [], []
             for head in range(self.heads):
-                own = head // self.group
                 read = slice(None) if slots is None else slots[head]
-                logits = query[:, head] @ cache.keys[own][read].T / np.sqrt(self.head_dim)
-                visible = cache.positions[own][read] <= positions[:, None]
-                weights.append(attention_weights(np.where(visible, logits, -np.inf)))
-                outputs.append(weights[-1] @ cache.values[own][read])
+                logits = rows.logits(head, read)
+                if masks is not None:
+                    logits = np.where(masks[head], logits, -np.inf)
+                weights.append(attention_weights(logits))
+                outputs.append(weights[-1] @ cache.values[head // self.group][read])
             x = x + self._linear(np.concatenate(outputs, -1), f"{name}.self_attn.o_proj")
-            if at_layer_end:
-                at_layer_end(layer, cache, weights)
+            if hooks.end:
+                hooks.end(rows._replace(weights=weights))
             h = self._norm(x, name + ".post_attention_layernorm")
             gate = self._linear(h, name + ".mlp.gate_proj")
             x = x + self._linear(
@@ -139,3 +171,23 @@ class Model:
                 name + ".mlp.down_proj")
         x = self._norm(x, "model.norm")
         return log_softmax(x @ self.weights["model.embed_tokens.weight"].T)
+
+
+class Prompt:
+    """A computed prompt: `layers`, the Rows of each layer; `last`, the log-probabilities after its
+    last token.  cue: the text at the end of the complete prompt, as tokens."""
+
+    def __init__(self, model, tokens, cue, hooks=Hooks()):
+        self.model, self.tokens, self.cue, self.layers = model, tokens, cue, []
+        self.last = model.forward(tokens, model.caches(), 0,
+                                  hooks._replace(end=self.layers.append))[-1:]
+
+    def copy(self):
+        out = Prompt.__new__(Prompt)
+        vars(out).update(vars(self))
+        out.layers = [rows._replace(cache=rows.cache.copy()) for rows in self.layers]
+        return out
+
+    @property
+    def caches(self):
+        return [rows.cache for rows in self.layers]

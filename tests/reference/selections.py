@@ -1,0 +1,196 @@
+"""Selections, written from the papers and from `turnbench describe method`.
+
+Each function gets a computed prompt, whose caches it can change, and returns the hook that chooses
+the slots which a decode step reads: for each query head, or None for all.
+"""
+
+import numpy as np
+
+from model import Hooks, attention_weights, log_softmax
+from ranking import best, groups, window_scores
+
+
+def _for_heads(per_kv_head, model):
+    return [slots for slots in per_kv_head for _ in range(model.group)]
+
+
+def _step_logits(rows):
+    """[KV heads, query heads of each, cached tokens]"""
+    return np.array(groups([rows.logits(head)[0] for head in range(rows.model.heads)], rows))
+
+
+def quest(prompt, budget, page=16, dense_layers=2):
+    """The pages with the highest bounds of a score, and the last one."""
+    def select(rows):
+        tokens = len(rows.cache.keys[0])
+        pages, count = -(-tokens // page), max(3, budget // page)
+        if rows.layer < dense_layers or tokens <= budget or pages <= count:
+            return None
+        begins, out = np.arange(0, tokens, page), []
+        least = [np.minimum.reduceat(keys, begins) for keys in rows.cache.keys]
+        most = [np.maximum.reduceat(keys, begins) for keys in rows.cache.keys]
+        for head, query in enumerate(rows.query[:, 0]):
+            own = head // rows.model.group
+            bounds = np.maximum(query * least[own], query * most[own]).sum(1)
+            chosen = np.append(best(bounds[:-1], count - 1), pages - 1)
+            out.append(np.flatnonzero(np.isin(np.arange(tokens) // page, chosen)))
+        return out
+    return Hooks(select=select)
+
+
+def oracle(prompt, budget, sinks=32, local=0.5):
+    """First and recent tokens, and those with the most attention of a group's query heads."""
+    recent, count = int((budget - sinks) * local), int((budget - sinks) * (1 - local))
+
+    def select(rows):
+        weights = attention_weights(_step_logits(rows)).sum(1)
+        tokens = weights.shape[1]
+        end = tokens - 1 - recent
+        if end - sinks <= count:
+            return None
+        weights[:, :sinks] = weights[:, end:] = np.inf
+        return _for_heads([best(w, sinks + count + recent + 1) for w in weights], rows.model)
+    return Hooks(select=select)
+
+
+def sparq(prompt, budget, sinks=0, local=0.25, r=32):
+    """Scores from the largest dimensions of a group's queries, summed over its heads."""
+    recent = int((budget - sinks) * local)
+
+    def select(rows):
+        tokens, model, out = len(rows.cache.keys[0]), rows.model, []
+        if tokens <= budget + 1:
+            return None
+        for keys, queries in zip(rows.cache.keys, groups(rows.query[:, 0], rows)):
+            read = best(np.abs(queries).sum(0), r)
+            scores = 0
+            for query in queries:
+                share = np.abs(query[read]).sum() / np.abs(query).sum()
+                scores = scores + keys[:, read] @ query[read] / np.sqrt(model.head_dim * share)
+            scores[:sinks] = scores[tokens - 1 - recent :] = np.inf
+            out.append(best(scores, budget + 1))
+        return _for_heads(out, model)
+    return Hooks(select=select)
+
+
+def specontext_self(prompt, budget, d=1, sinks=0):
+    """Layer d chooses for itself and for all layers after it."""
+    chosen = []
+
+    def select(rows):
+        tokens = len(rows.cache.keys[0])
+        if rows.layer < d or tokens <= budget:
+            return None
+        if rows.layer == d:
+            scores = log_softmax(_step_logits(rows)).max(1)
+            scores[:, :sinks] = scores[:, -1] = np.inf
+            chosen[:] = [best(s, budget) for s in scores]
+        return _for_heads(chosen, rows.model)
+    return Hooks(select=select)
+
+
+def loopserve_decode(prompt, budget, n_d=16, first=16):
+    """Tokens with the most attention of the last n_d rows, chosen again after n_d tokens; those
+    that are added until then are read, too."""
+    queries = [list(rows.query.transpose(1, 0, 2)[-n_d:]) for rows in prompt.layers]
+    chosen = [None] * len(queries)
+
+    def choose(rows, tokens):
+        observed = rows._replace(query=np.stack(queries[rows.layer][-n_d:], 1))
+        scores = [attention_weights(observed.logits(h)).sum(0) for h in range(rows.model.heads)]
+        for own in scores:
+            own[-n_d:] = np.inf
+        return [best(own, budget) for own in scores]
+
+    def select(rows):
+        tokens = len(rows.cache.keys[0])
+        step = tokens - len(prompt.tokens)
+        queries[rows.layer].append(rows.query[:, 0])
+        if step < first:
+            return None
+        if (step - first) % n_d == 0:
+            chosen[rows.layer] = choose(rows, tokens) if tokens > budget else None
+        elif chosen[rows.layer] is not None:
+            chosen[rows.layer] = [np.append(slots, tokens - 1) for slots in chosen[rows.layer]]
+        return chosen[rows.layer]
+    return Hooks(select=select)
+
+
+def shadowkv(prompt, budget, rank=160, chunk=8, local_chunks=4, outliers=48):
+    """Chunks by their mean keys; the keys of selected chunks come from a low-rank product."""
+    model, tokens = prompt.model, len(prompt.tokens)
+    chunks = tokens // chunk - local_chunks
+    if tokens <= budget or chunks < budget // chunk + outliers:
+        return Hooks()
+    slots, positions, means, normal = np.arange(chunks * chunk), np.arange(tokens), [], []
+    slots = slots.reshape(chunks, chunk)
+    for rows in prompt.layers:
+        cached = rows.cache.keys
+        plain = np.concatenate([model.rotate(keys, -positions) for keys in cached], 1)
+        left, values, right = np.linalg.svd(plain, full_matrices=False)
+        product = (left[:, :rank] * values[:rank]) @ right[:rank]
+        means.append([]), normal.append([])
+        for head, built in enumerate(np.split(product, model.kv_heads, 1)):
+            keys = cached[head][slots]
+            mean = keys.mean(1)
+            cosine = (keys * mean[:, None]).sum(-1) / (
+                np.linalg.norm(keys, axis=-1) * np.linalg.norm(mean, axis=-1)[:, None])
+            own = np.setdiff1d(np.arange(chunks), best(-cosine.min(1), outliers))
+            cached[head] = cached[head].copy()
+            cached[head][slots[own]] = model.rotate(built, positions)[slots[own]]
+            means[-1].append(mean[own]), normal[-1].append(own)
+
+    def select(rows):
+        out = []
+        for head, queries in enumerate(groups(rows.query[:, 0], rows)):
+            mean, own = means[rows.layer][head], normal[rows.layer][head]
+            weights = attention_weights(queries @ mean.T / np.sqrt(model.head_dim)).max(0)
+            left_out = np.delete(own, best(weights, budget // chunk))
+            out.append(np.delete(np.arange(len(rows.cache.keys[head])), slots[left_out].ravel()))
+        return _for_heads(out, model)
+    return Hooks(select=select)
+
+
+def sentencekv(prompt, budget, window=32, kernel=7, semantic_factor=3, sinks=32, recent=32):
+    """Keeps a pool of the prompt's tokens, and reads the sentences whose mean keys are most similar
+    to the mean query of the sentence that is being generated."""
+    model, pool = prompt.model, semantic_factor * budget
+
+    def ends(token):
+        return model.texts[token].endswith((".", "!", "?", "\n\n"))
+
+    sentence = np.cumsum([0] + [ends(token) for token in prompt.tokens])[:-1]
+    members = []  # of each layer and KV head: the slots of each sentence
+    for rows in prompt.layers:
+        if len(prompt.tokens) > pool:
+            for head, scores in enumerate(window_scores(rows, window, kernel)):
+                slots = best(np.append(scores, np.full(window, np.inf)), pool)
+                rows.cache.keep(head, slots)
+        members.append([[np.flatnonzero(sentence[positions] == i) for i in range(sentence[-1] + 1)]
+                        for positions in rows.cache.positions])
+    means = [[[keys[slots].mean(0) if len(slots) else keys[0] * 0 for slots in own]
+              for keys, own in zip(rows.cache.keys, heads)]
+             for rows, heads in zip(prompt.layers, members)]
+    begin = [len(rows.cache.keys[0]) for rows in prompt.layers]  # of the generated sentence
+    sums = [0] * len(begin)
+
+    def select(rows):
+        layer, tokens = rows.layer, len(rows.cache.keys[0])
+        if ends(rows.tokens[0]):
+            for keys, own, mean in zip(rows.cache.keys, members[layer], means[layer]):
+                own.append(np.arange(begin[layer], tokens))
+                mean.append(keys[begin[layer] :].mean(0))
+            begin[layer], sums[layer] = tokens, 0
+            return None
+        sums[layer] = sums[layer] + np.mean(groups(rows.query[:, 0], rows), 1)
+        if tokens - begin[layer] <= 1 or tokens <= budget:
+            return None
+        out = []
+        for head, own in enumerate(members[layer]):
+            scores = np.array(means[layer][head]) @ sums[layer][head]
+            order = np.concatenate([own[i] for i in np.argsort(-scores, kind="stable")])
+            order = order[(order > sinks) & (order < tokens - recent)][: budget - sinks - recent]
+            out.append(np.concatenate([np.arange(sinks), np.sort(order),
+                                       np.arange(tokens - recent, tokens)]))
+        return _for_heads(out, model)
+    return Hooks(select=select)
