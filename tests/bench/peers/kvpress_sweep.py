@@ -1,7 +1,7 @@
 """turnbench against NVIDIA's kvpress: the time of a sweep over methods and budgets on the same prompts.
 
     make smollm2
-    pip install torch==2.9.1 transformers==5.2.0 kvpress==0.5.5
+    pip install torch==2.9.1 transformers==4.57.1 kvpress==0.5.5
     python kvpress_sweep.py --turnbench ../../../build/turnbench [--dtype f32] [--rounds 3]
 
 Full attention, and eight methods with three budgets each: 25 cells.  Both programs compress the prompt up to its
