@@ -5,7 +5,7 @@
 
 namespace turnbench {
 
-/// Derives from `Base`, a policy interface or a part of a policy, and implements `clone` by the copy
+/// Derives from `Base`, a policy interface or a part of a policy.  Implements `clone` by the copy
 /// constructor of `Policy`: `class Quest : public Cloned<Quest, TopKSelection>`.
 template <typename Policy, typename Base>
 class Cloned : public Base {
