@@ -15,6 +15,7 @@ Omitted: lagkv, whose partitions kvpress cuts by a ratio; chunkkv, whose chunks 
 methods that kvpress_methods.py omits.
 """
 import argparse
+import contextlib
 import json
 import pathlib
 import sqlite3
@@ -84,6 +85,26 @@ def prompts(args, tokenizer):
     return out
 
 
+def run_manifest(args, manifest, *options):
+    """The records: (method, dialogue without position, answer's tokens, tokens kept before the answer)."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, store = pathlib.Path(folder, "peers.json"), pathlib.Path(folder, "peers.db")
+        file.write_text(json.dumps(manifest))
+        model = pathlib.Path(args.model).name
+        source = ["--data", f"{args.dataset.split('-')[0]}={args.source}"] if args.source else []
+        output_of(args.turnbench, "run", file, "--db", store, "--model", f"{model}={args.model}", "--quiet", *source,
+                  *options)
+        rows = sqlite3.connect(store).execute(
+            "SELECT e.method, r.dialogue, r.status, r.error, r.answer_tokens, c.value FROM record r "
+            "JOIN experiment_cell e USING (cell) LEFT JOIN counter c ON (c.cell, c.dialogue, c.turn, c.name) = "
+            "(r.cell, r.dialogue, r.turn, 'kv_tokens')").fetchall()
+    for method, dialogue, status, error, *_ in rows:
+        if status != "ok":
+            sys.exit(f"{method}, {dialogue}: {error}")
+    return [(method, dialogue.rsplit(":", 1)[0], json.loads(tokens), kept)
+            for method, dialogue, _, _, tokens, kept in rows]
+
+
 def our_tokens(args, budget, names):
     """By method and dialogue: the answer's tokens, and the tokens kept before the answer."""
     dataset = {"name": args.dataset, "limit": args.limit} | ({"length": args.length} if args.length else {})
@@ -91,35 +112,29 @@ def our_tokens(args, budget, names):
     model = pathlib.Path(args.model).name
     manifest = {"name": "peers", "models": [{"name": model, "dtype": "f32"}], "datasets": [dataset], "positions": ["end"],
                 "methods": list(specs.values()), "max_new_tokens": args.tokens}
-    with tempfile.TemporaryDirectory() as folder:
-        file, store = pathlib.Path(folder, "peers.json"), pathlib.Path(folder, "peers.db")
-        file.write_text(json.dumps(manifest))
-        source = ["--data", f"{args.dataset.split('-')[0]}={args.source}"] if args.source else []
-        output_of(args.turnbench, "run", file, "--db", store, "--model", f"{model}={args.model}", "--quiet", *source)
-        rows = sqlite3.connect(store).execute(
-            "SELECT e.method, r.dialogue, r.status, r.error, r.answer_tokens, c.value FROM record r "
-            "JOIN experiment_cell e USING (cell) LEFT JOIN counter c ON (c.cell, c.dialogue, c.turn, c.name) = "
-            "(r.cell, r.dialogue, r.turn, 'kv_tokens')").fetchall()
-    out = {}
-    for name, spec in specs.items():
-        for method, dialogue, status, error, tokens, kept in rows:
-            if method != spec:
-                continue
-            if status != "ok":
-                sys.exit(f"{spec}, {dialogue}: {error}")
-            out.setdefault(name, {})[dialogue.rsplit(":", 1)[0]] = json.loads(tokens), kept
-    return out
+    rows = run_manifest(args, manifest)
+    return {name: {dialogue: (tokens, kept) for method, dialogue, tokens, kept in rows if method == spec}
+            for name, spec in specs.items()}
+
+
+def compressed(model, press, context):
+    """The cache of the context under the press; None: all tokens."""
+    cache = DynamicCache()
+    with press(model) if press else contextlib.nullcontext():
+        model.model(torch.tensor([context]), past_key_values=cache)
+    return cache
+
+
+def forget_masks(model):
+    """Removes the masks of AdaKVPress, which outlive its answer."""
+    for layer in model.model.layers:
+        layer.self_attn.masked_key_indices = None
 
 
 @torch.no_grad()
 def peer_tokens(model, press, context, question, stops, count):
     """Greedy tokens after compression of the context, and the smallest lead of one over the next best."""
-    cache = DynamicCache()
-    if press is None:
-        model.model(torch.tensor([context]), past_key_values=cache)
-    else:
-        with press(model):
-            model.model(torch.tensor([context]), past_key_values=cache)
+    cache = compressed(model, press, context)
     position, out, leads = len(context), [], []
 
     def next_logits(token):  # one at a time: layers may have caches of unequal lengths
@@ -136,8 +151,7 @@ def peer_tokens(model, press, context, question, stops, count):
             break
         out.append(int(best.indices[0]))
         logits = next_logits(out[-1])
-    for layer in model.model.layers:
-        layer.self_attn.masked_key_indices = None
+    forget_masks(model)
     return out, leads
 
 

@@ -11,21 +11,18 @@ and kvpress with all cells, one after the other.  The times of turnbench are tho
 model and storing all results; those of kvpress are those of prefills and answers only.
 """
 import argparse
-import json
 import pathlib
-import sqlite3
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(PROJECT / "tests" / "golden"))
-from peers_before_question import CASES, prompts, spec_of, stop_tokens  # noqa: E402
+from peers_before_question import (CASES, compressed, forget_masks, prompts, run_manifest,  # noqa: E402
+                                   spec_of, stop_tokens)
 
 METHODS = ["streamingllm", "snapkv", "adakv", "criticalkv", "expected-attention", "keydiff", "tova", "h2o"]
 BUDGETS = [128, 256, 512]
@@ -39,29 +36,16 @@ def our_sweep(args, methods):
     model = {"name": name, "dtype": args.dtype, "kv_dtype": args.dtype} | ({"math": args.math} if args.math else {})
     manifest = {"name": "sweep", "models": [model], "datasets": [dataset], "positions": ["end"],
                 "methods": methods, "max_new_tokens": args.tokens}
-    with tempfile.TemporaryDirectory() as folder:
-        file, store = pathlib.Path(folder, "sweep.json"), pathlib.Path(folder, "sweep.db")
-        file.write_text(json.dumps(manifest))
-        start = time.perf_counter()
-        done = subprocess.run([args.turnbench, "run", file, "--db", store, "--model", f"{name}={args.model}", "--quiet",
-                               "--threads", str(args.threads)], capture_output=True, text=True)
-        seconds = time.perf_counter() - start
-        if done.returncode != 0:
-            sys.exit(done.stderr)
-        rows = sqlite3.connect(store).execute("SELECT e.method, r.dialogue, r.answer_tokens FROM record r "
-                                              "JOIN experiment_cell e USING (cell)").fetchall()
-    return seconds, {(method, dialogue.rsplit(":", 1)[0]): json.loads(tokens) for method, dialogue, tokens in rows}
+    start = time.perf_counter()
+    rows = run_manifest(args, manifest, "--threads", args.threads)
+    seconds = time.perf_counter() - start
+    return seconds, {(method, dialogue): tokens for method, dialogue, tokens, _ in rows}
 
 
 @torch.inference_mode()
 def peer_answer(model, press, context, question, stops, count):
     """Greedy tokens after compression of the context."""
-    cache = DynamicCache()
-    if press is None:
-        model.model(torch.tensor([context]), past_key_values=cache)
-    else:
-        with press(model):
-            model.model(torch.tensor([context]), past_key_values=cache)
+    cache = compressed(model, press, context)
     tokens, position, out = torch.tensor([question]), len(context), []
     while len(out) < count:
         at = torch.arange(position, position + tokens.shape[1])[None]
@@ -72,8 +56,7 @@ def peer_answer(model, press, context, question, stops, count):
             break
         out.append(token)
         tokens = torch.tensor([[token]])
-    for layer in model.model.layers:
-        layer.self_attn.masked_key_indices = None  # of AdaKVPress
+    forget_masks(model)
     return out
 
 
