@@ -88,8 +88,10 @@ std::vector<float> ExpectedAttention::of_all_tokens(const LayerView& view,
     const KvHeadCache& cache = cache_of_head(view, h);
     if (&cache != read) {
       keys = as_matrix(RowsOnHost(view, cache, KvRow::kKey, sinks, set.tokens));
-      const RowsOnHost values(view, cache, KvRow::kValue, sinks, set.tokens);
-      norms = as_matrix(values).rowwise().norm();
+      if (s_.value_norms) {
+        const RowsOnHost values(view, cache, KvRow::kValue, sinks, set.tokens);
+        norms = as_matrix(values).rowwise().norm();
+      }
       read = &cache;
     }
     Eigen::VectorXd logits = Eigen::VectorXd::Zero(keys.rows());
