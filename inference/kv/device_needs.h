@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "inference/kv/kv_cache.h"
-#include "inference/kv/residency.h"
+#include "inference/kv/slot_copy.h"
 
 namespace turnbench {
 

@@ -10,7 +10,7 @@
 #include "inference/kv/kv_cache.h"
 #include "inference/kv/ledger.h"
 #include "inference/kv/link.h"
-#include "inference/kv/residency.h"
+#include "inference/kv/slot_copy.h"
 
 namespace turnbench {
 

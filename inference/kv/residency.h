@@ -8,22 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "inference/kv/slot_copy.h"
 #include "inference/kv/slot_set.h"
 
 namespace turnbench {
-
-/// Host slots [begin, end) of a KV set.
-struct SlotRange {
-  std::int32_t begin = 0, end = 0;
-};
-
-/// A copy of the rows of `count` tokens of KV set `set` of a layer: from the host slots `host`,
-/// host + 1, ... to the device slots `device`, device + 1, ...
-struct SlotCopy {
-  int set = 0;
-  std::int32_t host = 0, device = 0, count = 0;
-  bool operator==(const SlotCopy&) const = default;
-};
 
 /// Calls task(i) for i in [0, count), in any order and possibly on several threads; returns when
 /// all calls have ended.
@@ -127,8 +115,6 @@ class Residency {
   /// Removes the tokens of each set i from host slot tokens[i] on from the device, because the host
   /// no longer has them or has other tokens in these slots.
   void truncate(std::span<const std::int32_t> tokens);
-  /// Removes all tokens from the device.
-  void clear();
 
  protected:
   /// The tokens that a step reads and that are not pinned, of one KV set or, with `per_list`, of

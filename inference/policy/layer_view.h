@@ -9,7 +9,7 @@
 #include "inference/kv/kv_cache.h"
 #include "inference/kv/ledger.h"
 #include "inference/kv/link.h"
-#include "inference/kv/residency.h"
+#include "inference/kv/slot_copy.h"
 #include "inference/model/arena.h"
 #include "inference/policy/attention_stats.h"
 #include "inference/policy/background.h"

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "inference/kv/device_needs.h"
+#include "inference/kv/residency.h"
 #include "inference/policy/cache_codec.h"
 #include "inference/policy/cloned.h"
 #include "inference/policy/eviction_policy.h"

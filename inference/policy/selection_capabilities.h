@@ -7,6 +7,7 @@
 #include <span>
 
 #include "inference/backend/selection_jobs.h"
+#include "inference/kv/slot_copy.h"
 #include "inference/policy/retriever.h"
 #include "inference/policy/selection_policy.h"
 

@@ -512,7 +512,7 @@ TEST(Residency, TruncatesAndClears) {
     EXPECT_EQ(step.hits, 3);
     EXPECT_EQ(step.misses, 3);
     EXPECT_EQ(rows.step({list}, {12}).misses, 0);
-    rows.residency->clear();
+    rows.residency->truncate(Ints{0});
     rows.rewrite(0);
     EXPECT_EQ(rows.step({{0, 5, 9}}, {14}).hits, 0);
     EXPECT_EQ(rows.pin({{0, 2}}), 2);
