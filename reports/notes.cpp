@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/json.h"
 #include "common/text.h"
 #include "harness/store/cell.h"
 #include "harness/store/inactive_methods.h"
@@ -20,6 +21,20 @@ int turns_without_value(const Results& results) {
     if (seen.insert(cell.key).second) out += results.stratum(cell.key, -1).without_value;
   }
   return out;
+}
+
+/// Names the kinds of backends, "cpu" and "cuda", if results are from several; otherwise "".
+std::string backends_note(const Results& results) {
+  std::set<std::string> kinds;
+  for (const std::string& card : results.environments()) {
+    const Json json = Json::parse(card, nullptr, false);
+    if (!json.is_object() || !json.contains("backend") || !json["backend"].is_string()) continue;
+    const auto backend = json["backend"].get<std::string>();
+    kinds.insert(backend.substr(0, backend.find_first_of(":,")));
+  }
+  if (kinds.size() < 2) return "";
+  return fmt::format("The results are from several backends ({}), which round differently.",
+                     join(kinds, ", "));
 }
 
 /// "mtbench 12 of 16": for each dataset, its turns without a reference, among those that a cell
@@ -176,6 +191,8 @@ std::vector<std::string> notes(const Results& results) {
         "be comparable.",
         results.environments().size()));
   }
+  if (std::string backends = backends_note(results); !backends.empty())
+    out.push_back(std::move(backends));
   if (results.truncation().cut > 0) out.push_back(describe(results.truncation()) + ".");
   const std::string limited = describe_limited(results.cells(), results.usages());
   if (!limited.empty()) out.push_back(limited + ".");
