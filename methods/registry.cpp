@@ -6,6 +6,7 @@
   X(full)                    \
   X(full_eager)              \
   X(int8)                    \
+  X(ggml)                    \
   X(streamingllm)            \
   X(snapkv)                  \
   X(pyramidkv)               \

@@ -23,8 +23,7 @@ class CacheCodec {
   virtual std::unique_ptr<CacheCodec> clone() const = 0;
   /// Bytes of an encoded row of `head_dim` elements, at least 1.
   virtual std::size_t row_bytes(int head_dim) const = 0;
-  /// row: [head_dim]; out: [row_bytes], at any alignment.  encode(decode(bytes)) must equal
-  /// bytes if `encode` wrote them.
+  /// row: [head_dim]; out: [row_bytes], at any alignment.
   virtual void encode(KvRow kind, std::span<const float> row, std::span<std::byte> out) const = 0;
   /// bytes: [row_bytes], at any alignment; out: [head_dim].  Kernels read these elements rounded to
   /// the KV dtype.  Any bytes must be accepted, because slots of a working set may not have been

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "common/error.h"
@@ -28,14 +29,18 @@ class Conformance : public testing::TestWithParam<std::string> {
   static void SetUpTestSuite() { checks_ = std::make_unique<ConformanceChecks>(); }
   static void TearDownTestSuite() { checks_.reset(); }
   void SetUp() override {
-    if (is_emulated() && has_codec()) GTEST_SKIP() << "codecs need the CPU backend";
+    const bool encodes = Method::parse(std::string(info_.name)).policies().codec != nullptr;
+    if (is_emulated() && encodes) GTEST_SKIP() << "codecs need the CPU backend";
   }
 
-  bool has_codec() const {
-    return Method::parse(std::string(info_.name)).policies().codec != nullptr;
+  /// Tolerance of the logits if all tokens are cached.  A codec rounds keys and values, to 8 bits
+  /// or less.
+  static double tolerance(const Method& method) {
+    constexpr int kDims = 64;
+    if (!method.policies().codec) return 1e-5;
+    const auto bits = static_cast<int>(method.policies().codec->row_bytes(kDims) * 8 / kDims);
+    return 0.05 * std::pow(2.5, 8 - bits);
   }
-  /// Tolerance of the logits if all tokens are cached: a codec rounds them (codec_test.cpp).
-  double tolerance() const { return has_codec() ? 0.05 : 1e-5; }
 
   /// The method with small settings, and once for each other value of a choice or a flag.
   std::vector<Values> variants() const {
@@ -115,8 +120,9 @@ TEST_P(Conformance, FullBudgetEqualsFullAttention) {
         if (const Setting* s = find(kOff, p)) values[std::string(p.name)] = s->value;
       }
       const std::string spec = spec_of(info_, values);
-      const auto got = run(machine.engine, Method::parse(spec), prompt_, answer_);
-      EXPECT_LE(distance(got, want), tolerance()) << model << " " << spec;
+      const Method method = Method::parse(spec);
+      const auto got = run(machine.engine, method, prompt_, answer_);
+      EXPECT_LE(distance(got, want), tolerance(method)) << model << " " << spec;
     }
   }
 }
@@ -151,7 +157,7 @@ TEST_P(Conformance, ConstantValuesComeOut) {
   Machine machine(model.path());
   const auto want = run(machine.engine, Method::parse("full"), prompt_, answer_);
   for_each_variant([&](const Method& method, const Values&) {
-    EXPECT_LE(distance(run(machine.engine, method, prompt_, answer_), want), tolerance());
+    EXPECT_LE(distance(run(machine.engine, method, prompt_, answer_), want), tolerance(method));
   });
 }
 
@@ -212,7 +218,7 @@ TEST_P(Conformance, ShortTurns) {
   const auto prompt = prompt_.first(1), answer = answer_.first(is_emulated() ? 1 : 2);
   for_each_variant([&](const Method& method, const Values&) {
     const auto want = run(machine.engine, Method::parse("full"), prompt, answer);
-    EXPECT_LE(distance(run(machine.engine, method, prompt, answer), want), tolerance());
+    EXPECT_LE(distance(run(machine.engine, method, prompt, answer), want), tolerance(method));
     Conversation c(machine.engine, method.make());
     logits_of(c, prompt_, answer);
     for (int length : {1, 2, kWindow - 1, kWindow + 1}) {

@@ -1,0 +1,113 @@
+// The quantised caches of llama.cpp against its own Python package, and their bounds.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/file.h"
+#include "common/json.h"
+#include "methods/method.h"
+#include "tests/methods/conformance.h"
+
+namespace turnbench {
+namespace {
+
+std::unique_ptr<CacheCodec> ggml_codec(const std::string& type, bool rotate) {
+  return std::move(Method::parse(fmt::format("ggml:type={},rotate={}", type, rotate)).make().codec);
+}
+
+std::vector<std::byte> encoded_by(const CacheCodec& codec, KvRow kind,
+                                  const std::vector<float>& row) {
+  std::vector<std::byte> out(codec.row_bytes(static_cast<int>(row.size())));
+  codec.encode(kind, row, out);
+  return out;
+}
+
+std::vector<float> decoded_by(const CacheCodec& codec, KvRow kind,
+                              const std::vector<std::byte>& bytes, std::size_t elements) {
+  std::vector<float> out(elements);
+  codec.decode(kind, bytes, out);
+  return out;
+}
+
+std::string hex_of(const std::vector<std::byte>& bytes) {
+  std::string out;
+  for (const std::byte b : bytes) out += fmt::format("{:02x}", std::to_integer<int>(b));
+  return out;
+}
+
+TEST(Ggml, EncodesAndDecodesAsLlamaCpp) {
+  const std::string path = TURNBENCH_SOURCE_DIR "/tests/data/methods/ggml.json";
+  const Json golden = parse_json(read_file(path), path);
+  std::size_t rotated = 0;
+  for (const Json& c : golden["cases"]) {
+    const auto rotate = c["rotate"].get<std::string>();
+    rotated += rotate.empty() ? 0 : 1;
+    const KvRow kind = rotate == "value" ? KvRow::kValue : KvRow::kKey;
+    const auto codec = ggml_codec(c["type"], !rotate.empty());
+    const auto row = c["row"].get<std::vector<float>>();
+    const std::vector<std::byte> bytes = encoded_by(*codec, kind, row);
+    EXPECT_EQ(hex_of(bytes), c["bytes"].get<std::string>()) << c["type"] << " " << rotate;
+    const std::vector<float> got = decoded_by(*codec, kind, bytes, row.size());
+    for (std::size_t d = 0; d < row.size(); ++d) {
+      const auto want = c["decoded"][d].get<float>();
+      if (rotate.empty()) {
+        EXPECT_EQ(got[d], want);
+      } else {
+        EXPECT_NEAR(got[d], want, 2e-5);  // sums in another order
+      }
+    }
+  }
+  EXPECT_EQ(rotated, 12u);
+}
+
+TEST(Ggml, ReadsBackWithinHalfAStep) {
+  std::vector<float> row(40);  // a block, and a part of one
+  for (std::size_t d = 0; d < row.size(); ++d) row[d] = std::sin(static_cast<float>(d * d));
+  for (const auto& [type, bytes, steps] :
+       {std::tuple("q8_0", 44u, 127.0), {"q5_0", 29u, 16.0}, {"q4_0", 24u, 8.0}}) {
+    const auto codec = ggml_codec(type, true);  // without effect: 40 is no multiple of 64
+    EXPECT_EQ(codec->row_bytes(40), bytes) << type;
+    const std::vector<float> got =
+        decoded_by(*codec, KvRow::kKey, encoded_by(*codec, KvRow::kKey, row), row.size());
+    // A value opposite in sign to the largest magnitude can be a whole step off with q5_0 and q4_0.
+    const double step = 1 / steps, bound = (steps == 127 ? 0.5 : 1) * step * 1.001 + 1e-3;
+    double worst = 0;
+    for (std::size_t d = 0; d < row.size(); ++d)
+      worst = std::max(worst, static_cast<double>(std::abs(got[d] - row[d])));
+    EXPECT_LE(worst, bound) << type;
+    EXPECT_GT(worst, step / 4) << type;
+  }
+}
+
+TEST(Ggml, KeepsWhatIsNotANumber) {
+  for (const char* type : {"q8_0", "q5_0", "q4_0"}) {
+    const auto codec = ggml_codec(type, false);
+    for (const float x : {INFINITY, -INFINITY, NAN, 1e30f}) {  // the last scale is no float16
+      std::vector<float> row(64, 1.0f);
+      row[7] = x;
+      const std::vector<float> got =
+          decoded_by(*codec, KvRow::kValue, encoded_by(*codec, KvRow::kValue, row), row.size());
+      for (std::size_t d = 0; d < 32; ++d) EXPECT_TRUE(std::isnan(got[d])) << type << " " << x;
+      EXPECT_NEAR(got[40], 1, 0.01) << "the other block";
+    }
+  }
+}
+
+TEST(Ggml, DoesNotDependOnChunksForksAndBatches) {
+  test::ConformanceChecks checks;
+  for (const char* spec :
+       {"ggml:type=q4_0+snapkv:budget=24,window=4", "quest:budget=24,page=4+ggml:type=q5_0"}) {
+    for (const auto& [name, check] : test::ConformanceChecks::all())
+      EXPECT_EQ(checks.finding(check, test::Candidate(Method::parse(spec))), "")
+          << spec << " " << name;
+  }
+}
+
+}  // namespace
+}  // namespace turnbench
