@@ -38,6 +38,7 @@
   X(tri_shape)               \
   X(minference)              \
   X(flexprefill)             \
+  X(xattention)              \
   X(critiprefill)            \
   X(loopserve_prefill)       \
   X(loopserve_decode)        \
