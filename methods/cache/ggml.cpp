@@ -69,7 +69,7 @@ class GgmlBlocks : public Cloned<GgmlBlocks, CacheCodec> {
     // A block that cannot be stored is read back as NaN, which the engine reports.
     is_finite = is_finite && std::isfinite(f16_to_float(stored));
     store_scale(is_finite ? stored : float_to_f16(std::numeric_limits<float>::quiet_NaN()), out);
-    const float inverse = is_finite && scale != 0 ? 1 / scale : 0;
+    const float inverse = is_finite && f16_to_float(stored) != 0 ? 1 / scale : 0;
     std::byte* integers = out + sizeof stored;
     std::fill_n(integers, block_bytes(block.size()) - sizeof stored, std::byte{0});
     for (std::size_t j = 0; j < block.size(); ++j)
@@ -94,20 +94,22 @@ class GgmlBlocks : public Cloned<GgmlBlocks, CacheCodec> {
     integers[at] |= static_cast<std::byte>((value & 15) << (j < half(elements) ? 0 : 4));
   }
 
-  int get(const std::byte* integers, std::size_t elements, std::size_t j) const {
-    if (bits_ == 8) return static_cast<std::int8_t>(integers[j]);
-    const std::size_t at = high_bytes(elements) + j % half(elements);
-    const auto low = std::to_integer<int>(integers[at]) >> (j < half(elements) ? 0 : 4) & 15;
-    return bits_ == 5 ? low | (std::to_integer<int>(integers[j / 8]) >> j % 8 & 1) << 4 : low;
-  }
-
   void decode_block(const std::byte* bytes, std::span<float> out) const {
     std::uint16_t stored = 0;
     std::memcpy(&stored, bytes, sizeof stored);
     const float scale = f16_to_float(stored);
+    const std::byte* integers = bytes + sizeof stored;
+    if (bits_ == 8) {
+      for (std::size_t j = 0; j < out.size(); ++j)
+        out[j] = scale * static_cast<float>(static_cast<std::int8_t>(integers[j]));
+      return;
+    }
+    const std::byte* low = integers + high_bytes(out.size());
     for (std::size_t j = 0; j < out.size(); ++j) {
-      const int integer = get(bytes + sizeof stored, out.size(), j) - offset();
-      out[j] = scale * static_cast<float>(integer);
+      const std::size_t n = half(out.size());
+      int integer = std::to_integer<int>(j < n ? low[j] : low[j - n] >> 4) & 15;
+      if (bits_ == 5) integer |= (std::to_integer<int>(integers[j / 8]) >> j % 8 & 1) << 4;
+      out[j] = scale * static_cast<float>(integer - offset());
     }
   }
 
@@ -127,11 +129,13 @@ class GgmlBlocks : public Cloned<GgmlBlocks, CacheCodec> {
   /// The normalised matrix of Sylvester's construction, by the fast Walsh-Hadamard transform.
   static void multiply_hadamard(std::span<float> x) {
     for (std::size_t step = 1; step < x.size(); step *= 2) {
-      for (std::size_t d = 0; d < x.size(); ++d) {
-        if ((d & step) != 0) continue;
-        const float a = x[d], b = x[d + step];
-        x[d] = a + b;
-        x[d + step] = a - b;
+      for (std::size_t first = 0; first < x.size(); first += 2 * step) {
+        float *low = x.data() + first, *high = low + step;
+        for (std::size_t d = 0; d < step; ++d) {
+          const float a = low[d], b = high[d];
+          low[d] = a + b;
+          high[d] = a - b;
+        }
       }
     }
     const float norm = 1 / std::sqrt(static_cast<float>(x.size()));

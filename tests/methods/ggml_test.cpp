@@ -85,6 +85,16 @@ TEST(Ggml, ReadsBackWithinHalfAStep) {
   }
 }
 
+TEST(Ggml, RoundsTinyRowsToZero) {
+  for (const char* type : {"q8_0", "q5_0", "q4_0"}) {
+    const auto codec = ggml_codec(type, true);
+    const std::vector<float> row(64, -1e-42f);  // below the smallest scale in float16
+    for (const float x :
+         decoded_by(*codec, KvRow::kKey, encoded_by(*codec, KvRow::kKey, row), row.size()))
+      EXPECT_EQ(x, 0) << type;
+  }
+}
+
 TEST(Ggml, KeepsWhatIsNotANumber) {
   for (const char* type : {"q8_0", "q5_0", "q4_0"}) {
     const auto codec = ggml_codec(type, false);
