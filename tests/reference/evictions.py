@@ -178,7 +178,7 @@ def chunkkv(prompt, budget, window=32, chunk=10):
     return _evict(prompt, kept)
 
 
-def _block_choice(scores, count, size):
+def block_choice(scores, count, size):
     """Blocks of `size` tokens by their sums until `count` tokens; of the last one the best."""
     blocks = np.array_split(np.arange(len(scores)), range(size, len(scores), size))
     out = []
@@ -187,14 +187,13 @@ def _block_choice(scores, count, size):
     return out
 
 
-def sablock(prompt, budget, window=8, lambda_=0.5, gamma=0.5, tau=0.8, block_max=10):
-    """In segments that end with punctuation, the largest blocks that retain the share `tau` of the
-    score of the segment's best tokens."""
-    chosen, before = budget - window, len(prompt.tokens) - window
-    texts = [prompt.model.texts[token] for token in prompt.tokens[:before]]
+def _sablock_choices(rows, tokens, budget, window=8, lambda_=0.5, gamma=0.5, tau=0.8,
+                     block_max=10):
+    """Of each segment that keeps tokens: the size of its blocks, and the kept slots."""
+    texts = [rows.model.texts[token] for token in tokens[:-window]]
     ends = [i + 1 for i, text in enumerate(texts)
             if text.endswith("\n") or text.strip().endswith(tuple(".,;:!?"))]
-    segments = [s for s in np.split(np.arange(before), ends) if len(s)]
+    segments = [s for s in np.split(np.arange(len(texts)), ends) if len(s)]
 
     def weight(scores):
         shares = scores / (scores.sum() + 1e-8)
@@ -202,22 +201,35 @@ def sablock(prompt, budget, window=8, lambda_=0.5, gamma=0.5, tau=0.8, block_max
         diversity = entropy / np.log(len(scores)) if len(scores) > 1 else 0
         return scores.mean() * (1 + gamma * diversity)
 
+    scores = np.mean(window_scores(rows, window), 0)
+    weights = np.array([weight(scores[segment]) for segment in segments])
+    for segment, guidance in zip(segments, weights / weights.max()):
+        scores[segment] *= 1 + lambda_ * guidance
+    top, out = best(scores, budget - window), []
+    for segment in segments:
+        own, count = scores[segment], np.isin(segment, top).sum()
+        least = tau * own[best(own, count)].sum()
+        for size in range(min(block_max, count), 0, -1):
+            slots = block_choice(own, count, size)
+            if size == 1 or own[slots].sum() > least:
+                out.append((size, segment[slots]))
+                break
+    return out
+
+
+def sablock_sizes(rows, tokens, budget, window=8):
+    """Of each segment that keeps tokens: the size of its blocks, and its kept tokens."""
+    return [(size, len(slots)) for size, slots in _sablock_choices(rows, tokens, budget, window)]
+
+
+def sablock(prompt, budget, window=8, **parameters):
+    """In segments that end with punctuation, the largest blocks that retain the share `tau` of the
+    score of the segment's best tokens."""
     def kept(rows):
-        scores = np.mean(window_scores(rows, window), 0)
-        weights = np.array([weight(scores[segment]) for segment in segments])
-        for segment, guidance in zip(segments, weights / weights.max()):
-            scores[segment] *= 1 + lambda_ * guidance
-        top, out = best(scores, chosen), []
-        for segment in segments:
-            own, count = scores[segment], np.isin(segment, top).sum()
-            least = tau * own[best(own, count)].sum()
-            for size in range(min(block_max, count), 0, -1):
-                slots = _block_choice(own, count, size)
-                if size == 1 or own[slots].sum() > least:
-                    out += list(segment[slots])
-                    break
-        slots = np.concatenate([np.sort(out), np.arange(before, before + window)]).astype(int)
-        return [slots] * rows.model.kv_heads
+        choices = _sablock_choices(rows, prompt.tokens, budget, window, **parameters)
+        slots = [np.sort(np.concatenate([slots for _, slots in choices])),
+                 np.arange(len(prompt.tokens))[-window:]]
+        return [np.concatenate(slots)] * rows.model.kv_heads
     return _evict(prompt, kept)
 
 

@@ -2,6 +2,7 @@
 
 import typing
 
+import clusters as c
 import evictions as e
 import prefills as p
 import selections as s
@@ -19,7 +20,7 @@ class Method(typing.NamedTuple):
     @property
     def continues(self):
         """With history=reprefill, the prefill computes the rows after the previous prompt only."""
-        return self.function in (p.a_shape, p.round_)
+        return self.function in (p.a_shape, p.round_, p.loopserve_prefill, p.loopserve)
 
     @property
     def text(self):
@@ -66,7 +67,19 @@ _OTHERS = [
     Method(p.tri_shape, dict(n_init=4, n_local=64, n_last=50)),
     Method(p.minference, dict(vertical=40, slash=120)),
     Method(p.flexprefill, dict(min_budget=64, block=64)),
+    Method(p.xattention, dict(gamma=0.7, stride=8, block=64)),
     Method(p.critiprefill, dict(budget=16, segment=64, block=4, threshold=128)),
     Method(p.round_, dict()),
+    Method(s.specontext, dict(budget=32, head="tiny", feat="prev")),
+    Method(s.specontext, dict(budget=64, head="tiny", sinks=4, level="batch", n_max=2048)),
+    Method(c.clusterkv, dict(budget=16, cluster_tokens=1, sinks=2, iterations=2, window=5,
+                             window_clusters=1)),
+    Method(c.clusterkv, dict(budget=64, nlist=1, sinks=4, window=3, window_clusters=1)),
+    Method(c.clusterkv, dict(budget=32, sinks=4, cluster_tokens=16)),
+    Method(c.pqcache, dict(budget=24, sinks=4, b=3)),
+    Method(c.pqcache, dict(budget=24, sinks=4, b=4, m=4, local=0.25, max_iter=2)),
+    Method(p.infllm, dict(budget=64, init=4, block=12, exc=20)),
+    Method(p.loopserve_prefill, dict(samples=4096, alpha=0.8)),
+    Method(p.loopserve, dict(samples=4096, alpha=0.3, budget=64, first=2, n_d=3)),
 ]
 METHODS = _EVICTIONS + [m._replace(before_question=True) for m in _EVICTIONS] + _OTHERS

@@ -22,8 +22,10 @@ def read_safetensors(path):
         if name == "__metadata__":
             continue
         begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        dtype = {"F16": np.float16, "F32": np.float32}[entry["dtype"]]
+        dtype = {"F16": np.float16, "F32": np.float32, "BF16": np.uint16}[entry["dtype"]]
         values = np.frombuffer(data[begin:end], dtype)
+        if dtype == np.uint16:  # the upper halves of float32
+            values = (values.astype(np.uint32) << 16).view(np.float32)
         tensors[name] = values.reshape(entry["shape"]).astype(np.float64)
     return tensors
 
@@ -52,7 +54,9 @@ class Cache:
         self.positions = [np.zeros(0, int)] * kv_heads
         self.scores = [np.zeros(0)] * kv_heads
 
-    def append(self, head, keys, values, positions):
+    def append(self, head, keys, values, positions, store=None):
+        if store:
+            keys, values = store(keys), store(values)
         self.keys[head] = np.concatenate([self.keys[head], keys])
         self.values[head] = np.concatenate([self.values[head], values])
         self.positions[head] = np.concatenate([self.positions[head], positions])
@@ -77,6 +81,7 @@ class Rows(typing.NamedTuple):
     cache: Cache
     plain_query: np.ndarray  # [heads, rows, head_dim], before RoPE
     query: np.ndarray        # after RoPE
+    hidden: np.ndarray       # [rows, width], before the layer
     weights: list = None     # after the attention: for each query head [rows, cached tokens]
 
     def logits(self, head, slots=slice(None)):
@@ -93,6 +98,24 @@ class Hooks(typing.NamedTuple):
     mask: typing.Callable = None    # for each query head: which [row, cached token] it computes
     select: typing.Callable = None  # of one row, for each query head: the slots that it reads
     end: typing.Callable = None     # after the attention of a layer
+    logits: typing.Callable = None  # for each query head: [row, cached token], instead of q k
+    store: typing.Callable = None   # what a cache stores of keys or values [rows, head_dim]
+
+
+def attend(rows, hooks):
+    """Weights and outputs of the query heads: [rows, read tokens] and [rows, head_dim]."""
+    masks = hooks.mask(rows) if hooks.mask else None
+    slots = hooks.select(rows) if hooks.select else None
+    own = hooks.logits(rows) if hooks.logits else None
+    weights, outputs = [], []
+    for head in range(rows.model.heads):
+        read = slice(None) if slots is None else slots[head]
+        logits = rows.logits(head, read) if own is None else own[head]
+        if masks is not None:
+            logits = np.where(masks[head], logits, -np.inf)
+        weights.append(attention_weights(logits))
+        outputs.append(weights[-1] @ rows.cache.values[head // rows.model.group][read])
+    return weights, outputs
 
 
 class Model:
@@ -107,6 +130,7 @@ class Model:
         self.epsilon = config["rms_norm_eps"]
         exponents = np.arange(0, self.head_dim, 2) / self.head_dim
         self.frequencies = config["rope_theta"] ** -exponents
+        self.directory = directory
         self.weights = read_safetensors(directory / "model.safetensors")
         tokenizer = json.loads((directory / "tokenizer.json").read_text())
         self.texts = {token: text.replace("Ġ", " ").replace("Ċ", "\n")
@@ -128,9 +152,9 @@ class Model:
     def _linear(self, x, name):
         return x @ self.weights[name + ".weight"].T
 
-    def rotate(self, x, positions):
-        """RoPE.  x: [..., rows, head_dim]."""
-        angles = positions[:, None] * self.frequencies
+    def rotate(self, x, positions, frequencies=None):
+        """RoPE.  x: [..., rows, head_dim]; frequencies: by default the model's."""
+        angles = positions[:, None] * (self.frequencies if frequencies is None else frequencies)
         first, second = np.split(x, 2, -1)
         return np.concatenate(
             [first * np.cos(angles) - second * np.sin(angles),
@@ -149,18 +173,9 @@ class Model:
                 .reshape(len(tokens), -1, self.head_dim).transpose(1, 0, 2) for part in "qkv")
             key = self.rotate(key, positions)
             for head in range(self.kv_heads):
-                cache.append(head, key[head], value[head], positions)
-            rows = Rows(self, layer, tokens, cache, plain, self.rotate(plain, positions))
-            masks = hooks.mask(rows) if hooks.mask else None
-            slots = hooks.select(rows) if hooks.select else None
-            weights, outputs = [], []
-            for head in range(self.heads):
-                read = slice(None) if slots is None else slots[head]
-                logits = rows.logits(head, read)
-                if masks is not None:
-                    logits = np.where(masks[head], logits, -np.inf)
-                weights.append(attention_weights(logits))
-                outputs.append(weights[-1] @ cache.values[head // self.group][read])
+                cache.append(head, key[head], value[head], positions, hooks.store)
+            rows = Rows(self, layer, tokens, cache, plain, self.rotate(plain, positions), x)
+            weights, outputs = attend(rows, hooks)
             x = x + self._linear(np.concatenate(outputs, -1), f"{name}.self_attn.o_proj")
             if hooks.end:
                 hooks.end(rows._replace(weights=weights))
@@ -175,10 +190,11 @@ class Model:
 
 class Prompt:
     """A computed prompt: `layers`, the Rows of each layer; `last`, the log-probabilities after its
-    last token.  cue: the text at the end of the complete prompt, as tokens."""
+    last token.  cue: the text at the end of the complete prompt, as tokens.  dialogue: its id."""
 
-    def __init__(self, model, tokens, cue, hooks=Hooks()):
+    def __init__(self, model, tokens, cue, hooks=Hooks(), dialogue=""):
         self.model, self.tokens, self.cue, self.layers = model, tokens, cue, []
+        self.dialogue = dialogue
         self.last = model.forward(tokens, model.caches(), 0,
                                   hooks._replace(end=self.layers.append))[-1:]
 

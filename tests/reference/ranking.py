@@ -37,3 +37,12 @@ def window_scores(rows, window, kernel=1):
         padded = np.pad(scores, kernel // 2, constant_values=-np.inf)
         out.append(np.max([padded[i : i + len(scores)] for i in range(kernel)], 0))
     return out
+
+
+def line_sums(weights):
+    """Sums over columns and over diagonals of the attention of a prompt's last rows [rows, tokens];
+    diagonal 0 ends at the last token."""
+    rows, tokens = weights.shape
+    row, token = np.tril_indices(rows, tokens - rows, tokens)
+    diagonals = np.bincount(tokens - rows + row - token, weights[row, token], tokens)
+    return weights.sum(0), diagonals

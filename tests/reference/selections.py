@@ -4,9 +4,11 @@ Each function gets a computed prompt, whose caches it can change, and returns th
 the slots which a decode step reads: for each query head, or None for all.
 """
 
+import json
+
 import numpy as np
 
-from model import Hooks, attention_weights, log_softmax
+from model import Hooks, attention_weights, log_softmax, read_safetensors
 from ranking import best, groups, window_scores
 
 
@@ -193,4 +195,81 @@ def sentencekv(prompt, budget, window=32, kernel=7, semantic_factor=3, sinks=32,
             out.append(np.concatenate([np.arange(sinks), np.sort(order),
                                        np.arange(tokens - recent, tokens)]))
         return _for_heads(out, model)
+    return Hooks(select=select)
+
+
+class _Draft:
+    """The queries and keys of an EAGLE-3 draft: one decoder layer, whose row j reads the embedding
+    of a token and, if it has them, the hidden states of the token before."""
+
+    def __init__(self, model, n_max, n_orig):
+        directory = model.directory / "retrieval_head"
+        config = json.loads((directory / "config.json").read_text())
+        self.model, self.epsilon = model, config["rms_norm_eps"]
+        self.head_dim = config["head_dim"]
+        self.layers = config["eagle_config"]["eagle_aux_hidden_state_layer_ids"]
+        self.weights = read_safetensors(directory / "model.safetensors")
+        self._extend(config["rope_theta"], n_max / n_orig, n_orig)
+
+    def _extend(self, theta, factor, original):
+        """YaRN with the betas 32 and 1."""
+        last, factor = self.head_dim // 2, max(1, factor)
+
+        def dimension(beta):
+            turns = original / (2 * np.pi * beta)
+            return self.head_dim * np.log(turns) / (2 * np.log(theta))
+        low = max(0, np.floor(dimension(32)))
+        high = min(self.head_dim - 1, np.ceil(dimension(1)))
+        slow = np.clip((np.arange(last) - low) / (high - low), 0, 1)
+        self.frequencies = theta ** (-np.arange(last) / last) * (1 - slow + slow / factor)
+        self.scale = 0.1 * np.log(factor) + 1
+
+    def _norm(self, x, name):
+        scale = np.sqrt((x * x).mean(-1, keepdims=True) + self.epsilon)
+        return x / scale * self.weights[f"midlayer.{name}.weight"]
+
+    def project(self, part, tokens, hidden, begin):
+        """Queries ("q") or keys ("k") after RoPE: [heads, rows, head_dim]."""
+        embedding = self.model.weights["model.embed_tokens.weight"][np.asarray(tokens)]
+        x = self._norm(embedding, "input_layernorm")
+        if hidden is not None:
+            x = np.concatenate([x, self._norm(hidden @ self.weights["fc.weight"].T,
+                                              "hidden_norm")], -1)
+        weight = self.weights[f"midlayer.self_attn.{part}_proj.weight"][:, : x.shape[1]]
+        out = (x @ weight.T).reshape(len(x), -1, self.head_dim).transpose(1, 0, 2)
+        positions = begin + np.arange(len(x))
+        return self.model.rotate(out, positions, self.frequencies) * self.scale
+
+
+def specontext(prompt, budget, head="tiny", feat="none", level="head", n_max=32768, n_orig=2048,
+               sinks=0):
+    """The attention of a draft chooses for all layers before a step."""
+    draft, model = _Draft(prompt.model, n_max, n_orig), prompt.model
+    tokens, shift = list(prompt.tokens), int(feat == "prev")
+    hidden = [list(prompt.layers[layer].hidden) for layer in draft.layers]
+    keys, chosen = [], []
+
+    def choose():
+        begin = keys[0].shape[1] if keys else 0  # of the draft's new rows
+        own = tokens[begin + shift :]
+        states = np.concatenate([h[begin:] for h in hidden], -1) if shift else None
+        keys[:] = [np.concatenate([*keys, draft.project("k", own, states, begin)], 1)]
+        rows = keys[0].shape[1]
+        query = draft.project("q", own[-1:], states[-1:] if shift else None, rows - 1)[:, 0]
+        logits = keys[0].repeat(len(query) // len(keys[0]), 0) @ query[:, :, None]
+        weights = log_softmax(logits[:, :, 0] / np.sqrt(draft.head_dim))
+        scores = weights.reshape(model.kv_heads, -1, rows).max(1)
+        if level == "batch":
+            scores[:] = scores.max(0)
+        scores = np.pad(scores, ((0, 0), (shift, 0)), constant_values=np.inf)
+        scores[:, -1] = scores[:, :sinks] = np.inf
+        chosen[:] = [best(own, budget) for own in scores]
+
+    def select(rows):
+        if rows.layer == 0:
+            tokens.extend(rows.tokens)
+            choose()
+        if rows.layer in draft.layers:
+            hidden[draft.layers.index(rows.layer)].extend(rows.hidden)
+        return _for_heads(chosen, model) if len(tokens) > budget else None
     return Hooks(select=select)

@@ -1,0 +1,98 @@
+"""A turn of a dialogue, and what a method changes in it."""
+
+import numpy as np
+
+from model import Hooks, Prompt
+from ranking import groups
+
+ANSWER_TOKENS = 4  # of the model's own answers
+
+
+class Turn:
+    """The last turn of a prompt.  turns: begin and end of the text of each turn, without the
+    answer; question: the token at which the question begins."""
+
+    def __init__(self, model, dialogue, tokens, turns, question, answer, stop):
+        self.model, self.tokens, self.turns, self.answer = model, tokens, turns, answer
+        self.stop, self.cue = stop, tokens[-2:]
+        self.whole = Prompt(model, tokens, self.cue, dialogue=dialogue)
+        self.to_question = Prompt(model, tokens[:question], self.cue, dialogue=dialogue)
+        self.full = self._answer(self.whole.copy(), Hooks())
+
+    def measure(self, method):
+        """KL divergence and counters by their names in the store."""
+        prompt, hooks, pairs = self._prompt(method)
+        out = {"kv_tokens": np.mean([len(keys) for c in prompt.caches for keys in c.keys])}
+        own = self._answer(prompt, hooks)
+        out["kl"] = (np.exp(self.full) * (self.full - own)).sum(-1).mean()
+        if pairs:
+            out["prefill_pairs_share"] = np.mean(pairs)
+        if hooks.select or hooks.end or hooks.logits:
+            prompt, hooks, _ = self._prompt(method)
+            out["attended_tokens"] = self._reads(prompt, hooks)
+        return out
+
+    def _prompt(self, method):
+        """The prompt with the tokens that a method keeps, the hooks for its answer, and the shares
+        of pairs that its layers compute."""
+        if method.prefill:
+            hooks, pairs = method.function(self.turns, **method.parameters), []
+            first = self.turns[-2][1] if method.continues and len(self.turns) > 1 else 0
+
+            def counted(computed):
+                causal = np.tri(len(self.tokens), dtype=bool)[first:]
+                pairs.append(np.mean([c[first:] & causal for c in computed]) / np.mean(causal))
+
+            def mask(rows):
+                masks = hooks.mask(rows)
+                counted([np.ones((len(rows.tokens),) * 2, bool)] if masks is None else masks)
+                return masks
+
+            def logits(rows):
+                out = hooks.logits(rows)
+                counted(np.isfinite(out))
+                return out
+            own = Hooks(hooks.mask and mask, logits=hooks.logits and logits)
+            prompt = Prompt(self.model, self.tokens, self.cue, own)
+            return prompt, hooks._replace(mask=None), pairs
+        prompt = (self.to_question if method.before_question else self.whole).copy()
+        begin, hooks = len(prompt.tokens), Hooks()
+        if begin > method.parameters.get("budget", 0):  # else all tokens are kept and read
+            hooks = method.function(prompt, **method.parameters)
+        if begin < len(self.tokens):
+            prompt.last = self.model.forward(self.tokens[begin:], prompt.caches, begin)[-1:]
+        return prompt, hooks, []
+
+    def _answer(self, prompt, hooks):
+        """Log-probabilities of each token of the reference answer."""
+        tokens, begin = self.answer[:-1], len(self.tokens)
+        passes = [[token] for token in tokens] if hooks != Hooks() else [tokens]
+        out = [prompt.last]
+        for tokens in passes:
+            out.append(self.model.forward(tokens, prompt.caches, begin, hooks))
+            begin += len(tokens)
+        return np.concatenate(out)
+
+    def _reads(self, prompt, hooks):
+        """Tokens that a KV head reads, as a mean over the steps of the model's own answer; None
+        without a step."""
+        counts, last, begin = [], prompt.last, len(self.tokens)
+
+        def select(rows):
+            slots = hooks.select(rows) if hooks.select else None
+            for head, keys in enumerate(rows.cache.keys):
+                own = slots and groups(slots, rows)[head]
+                counts.append(len(np.unique(np.concatenate(own))) if own else len(keys))
+            return slots
+
+        def logits(rows):
+            out = hooks.logits(rows)
+            counts.extend(np.isfinite(own).any(0).sum() for own in groups(out[:, -1], rows))
+            return out
+        counting = hooks._replace(logits=logits) if hooks.logits else hooks._replace(select=select)
+        for position in range(begin, begin + ANSWER_TOKENS - 1):
+            token = int(last[-1].argmax())
+            if token == self.stop:
+                break
+            last = self.model.forward([token], prompt.caches, position, counting)
+        return np.mean(counts) if counts else None
