@@ -94,7 +94,8 @@ void PlantedLayer::run(PrefillPolicy* policy) {
   if (policy != nullptr) {
     AttentionStats stats(backend_, shape_, scale, 0, sets_, {queries, positions_.data()}, nullptr);
     // A middle layer, because some methods leave the first ones dense.
-    patterns_ = policy->plan({shape_.layers / 2, shape_, sets_, stats, dialogue_, 0, n_, 0, 0});
+    patterns_ =
+        policy->plan({shape_.layers / 2, shape_, sets_, stats, dialogue_, 0, n_, n_, 0, &backend_});
   }
   std::vector<AttentionJob> jobs;
   for (std::size_t s = 0; s < sets_.size(); ++s) {

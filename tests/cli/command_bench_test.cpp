@@ -99,6 +99,11 @@ TEST(Bench, AttentionAndStatisticsAreComparedWithDense) {
   EXPECT_TRUE(attention["rows"][0]["of_dense"].is_null());
   EXPECT_GT(attention["rows"][1]["of_dense"], 0);
   EXPECT_LT(attention["rows"][1]["pairs"], 1);
+  const Json blocks = bench({"attention", "--tokens", "600", "--method", "xattention:gamma=0.3",
+                             "--method", "flexprefill:min_budget=1,gamma=0.3", "--method",
+                             "critiprefill:budget=64,segment=64,threshold=0"});
+  ASSERT_EQ(blocks["rows"].size(), 3u);
+  for (const Json& row : blocks["rows"]) EXPECT_LT(row["pairs"], 1) << row["method"];
   const Json statistics = bench({"statistics", "--tokens", "256", "--method", "h2o:budget=64"});
   ASSERT_EQ(statistics["rows"].size(), 1u);
   EXPECT_GT(statistics["rows"][0]["of_dense"], 0);
