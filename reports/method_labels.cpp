@@ -76,8 +76,10 @@ std::optional<Written> written_in(const Cell& cell) {
   return out;
 }
 
-/// The settings that labels of one family can do without.
+/// The settings that labels of one family can do without: `all` methods with the same part have
+/// them in common.
 std::set<Setting> common_settings(const std::vector<const Written*>& family,
+                                  const std::vector<Written>& all,
                                   const std::map<std::string, std::set<std::string>>& written) {
   std::set<Setting> out;
   for (const Written* method : family) {
@@ -85,9 +87,9 @@ std::set<Setting> common_settings(const std::vector<const Written*>& family,
       for (const auto& [name, value] : part.settings) {
         const Setting setting{part.name, name};
         const std::string& own = method->values.at(setting);
-        const bool is_common = std::all_of(family.begin(), family.end(), [&](const Written* other) {
-          const auto found = other->values.find(setting);
-          return found != other->values.end() && found->second == own;
+        const bool is_common = std::all_of(all.begin(), all.end(), [&](const Written& other) {
+          const auto found = other.values.find(setting);
+          return found == other.values.end() || found->second == own;
         });
         if (is_common && written.at(name).size() == 1) out.insert(setting);
       }
@@ -116,7 +118,7 @@ MethodLabels::MethodLabels(const std::vector<Cell>& methods, const std::set<std:
   }
   std::map<std::string, std::set<Setting>> without;  // by family
   for (const auto& [name, family] : families) {
-    const std::set<Setting> common = common_settings(family, values);
+    const std::set<Setting> common = common_settings(family, all, values);
     std::map<std::string, std::string> shorter = short_;
     for (const Written* method : family) shorter[method->label] = method->text(common);
     std::set<std::string> distinct;

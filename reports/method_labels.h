@@ -12,8 +12,9 @@ namespace turnbench {
 
 /// The labels of a table's methods, shortened to the settings that differ within the table.
 ///
-/// A setting is left out if all methods of the same name have it in common, and no method of the
-/// table is written with another value of this parameter.  Labels of one name stay as they are if
+/// A setting is left out if all methods with the same part have it in common, alone or composed and
+/// with defaults included, and no method of the table is written with another value of this
+/// parameter.  Labels of one name stay as they are if
 /// they would no longer be distinct.  So do labels that a manifest gives explicitly, probes and
 /// imported predictions.
 class MethodLabels {

@@ -84,6 +84,14 @@ TEST(MethodLabels, ShortenComposedMethodsPartByPart) {
               "quest:budget=96"}));
 }
 
+// A part has the same settings in every row, or the labels show them.
+TEST(MethodLabels, CompareAPartAloneAndInCompositions) {
+  EXPECT_EQ(shortened({"ggml", "ggml:type=q4_0+snapkv:budget=64", "snapkv:budget=64"}),
+            (Labels{"ggml", "ggml:type=q4_0+snapkv", "snapkv"}));
+  EXPECT_EQ(shortened({"snapkv:budget=64", "int8+snapkv:budget=64,window=8"}),
+            (Labels{"snapkv", "int8+snapkv:window=8"}));
+}
+
 TEST(MethodLabels, StayDistinct) {
   EXPECT_EQ(shortened({"snapkv:budget=64"}), Labels{"snapkv"});
   std::vector<Cell> both = cells({"snapkv:budget=64", "h2o:budget=64"});
