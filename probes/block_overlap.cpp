@@ -64,7 +64,10 @@ ProbeInfo block_overlap() {
               "share of the important prompt tokens that two blocks of the answer have in common",
           .paper = "LoopServe, 2025, figure 5b",
           .metric = "overlap",
-          .deviations = "the paper does not give the number of blocks",
+          .deviations =
+              "the paper does not give the number of blocks; block i of b begins with answer token "
+              "floor(n i "
+              "/ b), counted from 0; pairs with an empty block do not count",
           .input = ProbeInfo::Input::kAnswer,
           .parameters = {token_budget_parameter(),
                          {"blocks", Kind::kInteger, "8", "blocks",

@@ -51,7 +51,8 @@ ProbeInfo block_sizes() {
           .metric = "share",
           .deviations =
               "those of sablock (describe method sablock); the paper does not state whether its "
-              "bars count segments or tokens",
+              "bars count segments or tokens; the segments of all layers are counted together; "
+              "segments of which no token is kept do not count",
           .parameters = and_also({{"size", Kind::kInteger, "1", "tokens", "block size", 1},
                                   {"by", Kind::kChoice, "segments", "segments|tokens",
                                    "share of segments, or of tokens"}},

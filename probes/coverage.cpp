@@ -36,7 +36,9 @@ ProbeInfo coverage() {
           .summary = "share of a head's attention on its heaviest vertical and slash lines",
           .paper = "LoopServe, 2025, figure 1",
           .metric = "coverage",
-          .deviations = "vertical and slash lines are ranked together, as the paper's 2n suggests",
+          .deviations =
+              "vertical and slash lines are ranked together, as the paper's 2n suggests; their "
+              "number is rounded down",
           .parameters = line_parameters(),
           .make = [](const Parameters& p) {
             return std::make_unique<Coverage>(p.number("eta"), parse_head_selection("coverage", p));

@@ -79,7 +79,7 @@ ProbeInfo line_overlap() {
           .metric = "overlap",
           .deviations =
               "an interval treats the dialogues' means as independent, although they share "
-              "their pairs",
+              "their pairs; the number of lines is rounded down",
           .compares_dialogues = true,
           .parameters = std::move(parameters),
           .make = [](const Parameters& p) {

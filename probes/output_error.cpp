@@ -65,7 +65,9 @@ ProbeInfo output_error() {
       .deviations =
           "hidden states are full attention's in every layer, so that errors of earlier layers do "
           "not accumulate; each turn's prompt is prefilled as a whole, or in segments if the "
-          "method selects between them; the errors of segments are averaged",
+          "method selects between them; the errors of segments are averaged; norms are over all "
+          "heads of "
+          "a layer",
       .input = ProbeInfo::Input::kAnswer,
       .parameters =
           {{"layer", Kind::kInteger, "-1", "layer", "this layer only; -1: mean over all", -1},

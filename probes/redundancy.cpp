@@ -74,7 +74,10 @@ ProbeInfo redundancy() {
       .paper = "SABlock, 2025, figure 2c",
       .metric = "redundancy",
       .deviations =
-          "the paper gives no formula, budget or window; by=tokens is a second interpretation",
+          "the paper gives no formula, budget or window; by=tokens is a second interpretation; "
+          "scores "
+          "are means over the heads of a layer, and the result is the mean over the layers; of the "
+          "last block, the best tokens are kept",
       .parameters = {{"block", Kind::kInteger, "7", "tokens", "block size", 1},
                      {"budget", Kind::kBudget, "128", "tokens or share",
                       "tokens kept before the window", 1},

@@ -65,7 +65,9 @@ ProbeInfo segment_overlap() {
               "first part",
           .paper = "LoopServe, 2025, figure 3",
           .metric = "overlap",
-          .deviations = "the paper does not state the split: half of the prompt",
+          .deviations =
+              "the paper does not state the split: half of the prompt; the number of lines is "
+              "rounded down",
           .parameters = std::move(parameters),
           .make = [](const Parameters& p) {
             return std::make_unique<SegmentOverlap>(p.number("eta"), p.number("split"),

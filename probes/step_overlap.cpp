@@ -62,19 +62,21 @@ class StepOverlap : public PromptProbe {
 /// Share of a step's selection that the previous step also selected, and that need not be loaded.
 ProbeInfo step_overlap() {
   using Kind = ParameterInfo::Kind;
-  return {.name = "step-overlap",
-          .summary = "share of the selected tokens that the previous step selected too",
-          .paper = "SpeContext, 2025, Figure 6(b)",
-          .metric = "step_overlap",
-          .deviations =
-              "mean over lists, layers and the answer's tokens from the second on; the current "
-              "token, which is always new, counts; layers that read everything do not; hidden "
-              "states are full attention's in every layer",
-          .input = ProbeInfo::Input::kAnswer,
-          .parameters =
-              {{"method", Kind::kMethod, "", "method",
-                "method that is measured; must be the last parameter: method=quest:budget=512"}},
-          .make = [](const Parameters&) { return std::make_unique<StepOverlap>(); }};
+  return {
+      .name = "step-overlap",
+      .summary = "share of the selected tokens that the previous step selected too",
+      .paper = "SpeContext, 2025, Figure 6(b)",
+      .metric = "step_overlap",
+      .deviations =
+          "share of the later step's tokens; mean over lists, layers and the answer's tokens from "
+          "the second on; the current "
+          "token, which is always new, counts; layers that read everything do not; hidden "
+          "states are full attention's in every layer",
+      .input = ProbeInfo::Input::kAnswer,
+      .parameters =
+          {{"method", Kind::kMethod, "", "method",
+            "method that is measured; must be the last parameter: method=quest:budget=512"}},
+      .make = [](const Parameters&) { return std::make_unique<StepOverlap>(); }};
 }
 
 }  // namespace turnbench

@@ -55,7 +55,7 @@ ProbeInfo top_mass() {
           .metric = "mass",
           .deviations =
               "the paper shows the sorted scores of some rows, not their sums; a share as budget "
-              "refers to the tokens that the row sees",
+              "refers to the tokens that the row sees; the number of the row is rounded up",
           .parameters =
               and_also({{"budget", Kind::kBudget, "0.1", "tokens or share",
                          "number of tokens with the highest scores, among those that the row sees"},

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -104,12 +105,24 @@ class GgmlBlocks : public Cloned<GgmlBlocks, CacheCodec> {
         out[j] = scale * static_cast<float>(static_cast<std::int8_t>(integers[j]));
       return;
     }
-    const std::byte* low = integers + high_bytes(out.size());
-    for (std::size_t j = 0; j < out.size(); ++j) {
-      const std::size_t n = half(out.size());
-      int integer = std::to_integer<int>(j < n ? low[j] : low[j - n] >> 4) & 15;
-      if (bits_ == 5) integer |= (std::to_integer<int>(integers[j / 8]) >> j % 8 & 1) << 4;
-      out[j] = scale * static_cast<float>(integer - offset());
+    const std::byte* lower = integers + high_bytes(out.size());
+    const std::size_t n = half(out.size());
+    std::array<int, kBlock> values;
+    for (std::size_t j = 0; j < n; ++j) values[j] = std::to_integer<int>(lower[j]) & 15;
+    for (std::size_t j = n; j < out.size(); ++j)
+      values[j] = std::to_integer<int>(lower[j - n]) >> 4;
+    for (std::size_t j = 0; bits_ == 5 && j < out.size(); ++j)
+      values[j] |= (std::to_integer<int>(integers[j / 8]) >> j % 8 & 1) << 4;
+    for (std::size_t j = 0; j < out.size(); ++j)
+      out[j] = scale * static_cast<float>(values[j] - offset());
+  }
+
+  /// (a, b) -> (a + b, a - b), for vectors of `count` elements.
+  static void add_and_subtract(float* __restrict a, float* __restrict b, std::size_t count) {
+    for (std::size_t d = 0; d < count; ++d) {
+      const float sum = a[d] + b[d];
+      b[d] = a[d] - b[d];
+      a[d] = sum;
     }
   }
 
@@ -128,15 +141,17 @@ class GgmlBlocks : public Cloned<GgmlBlocks, CacheCodec> {
 
   /// The normalised matrix of Sylvester's construction, by the fast Walsh-Hadamard transform.
   static void multiply_hadamard(std::span<float> x) {
-    for (std::size_t step = 1; step < x.size(); step *= 2) {
-      for (std::size_t first = 0; first < x.size(); first += 2 * step) {
-        float *low = x.data() + first, *high = low + step;
-        for (std::size_t d = 0; d < step; ++d) {
-          const float a = low[d], b = high[d];
-          low[d] = a + b;
-          high[d] = a - b;
-        }
-      }
+    for (std::size_t d = 0; d < x.size(); d += 4) {  // the first two steps
+      const float a = x[d] + x[d + 1], b = x[d] - x[d + 1], c = x[d + 2] + x[d + 3],
+                  e = x[d + 2] - x[d + 3];
+      x[d] = a + c;
+      x[d + 1] = b + e;
+      x[d + 2] = a - c;
+      x[d + 3] = b - e;
+    }
+    for (std::size_t step = 4; step < x.size(); step *= 2) {
+      for (std::size_t first = 0; first < x.size(); first += 2 * step)
+        add_and_subtract(x.data() + first, x.data() + first + step, step);
     }
     const float norm = 1 / std::sqrt(static_cast<float>(x.size()));
     for (float& value : x) value *= norm;
@@ -163,10 +178,10 @@ MethodInfo ggml() {
           "keys are encoded after RoPE; keys and values have the same type; rows are rotated back "
           "when they are decoded (llama.cpp: queries and outputs are rotated), so results differ "
           "by rounding; keys are rotated in parts of the largest power of two that divides "
-          "head_dim, values in parts of 64; without effect if head_dim is not a multiple of 64; "
-          "if it is not a multiple of 32, the last block of a row is shorter (llama.cpp refuses "
-          "such models); attention reads decoded "
-          "copies, also of the rows of its own pass, not the integers, so time is not saved",
+          "head_dim, values in parts of 64; without effect if head_dim is not a multiple of 64; if "
+          "it is not a multiple of 32, the last block of a row is shorter (llama.cpp refuses such "
+          "models); attention reads decoded copies, also of the rows of its own pass, not the "
+          "integers, so time is not saved",
       .parameters = {{"type", Kind::kChoice, "q8_0", "q8_0|q5_0|q4_0",
                       "block type of ggml: 8, 5 or 4 bits per element"},
                      {"rotate", Kind::kFlag, "true", "",

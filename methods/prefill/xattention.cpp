@@ -169,16 +169,16 @@ MethodInfo xattention() {
           "kept",
       .deviations =
           "gamma (tau in the paper) is one number for all heads; the official code also has "
-          "thresholds for each head of Llama 3.1 8B, found by dynamic programming; each "
-          "row block computes the key block on the diagonal, the others by descending sums until "
-          "the share is covered, and one more, and the first one, as the official code does for "
-          "prompts of up to 16,384 tokens, which it handles in one chunk (paper: the fewest blocks "
-          "that cover the share; official code in later chunks: the first block counts like the "
-          "diagonal, and none is added); ties go to the earlier block; prompts of up to two blocks "
-          "are dense; later turns on a kept cache align blocks and groups to the turn's "
-          "first row (followup=dense computes them densely)",
+          "thresholds for each head of Llama 3.1 8B, found by dynamic programming; each row block "
+          "computes the key block on the diagonal and the first one; further blocks are added in "
+          "descending order of their sums until the share is covered, and then one more (none with "
+          "gamma=0), as in the official code for prompts of up to 16,384 tokens, which it handles "
+          "in one chunk (paper: the fewest blocks that cover the share; official code in later "
+          "chunks: the first block counts like the diagonal, and none is added); ties go to the "
+          "earlier block; prompts of up to two blocks are dense; later turns on a kept cache align "
+          "blocks and groups to the turn's first row (followup=dense computes them densely)",
       .parameters = {{"gamma", Kind::kNumber, "0.9", "share",
-                      "estimated attention to cover; 1.001: every block", 0, 1.1},
+                      "estimated attention to cover; more than 1: every block", 0, 1.1},
                      {"stride", Kind::kChoice, "16", "4|8|16",
                       "side of the squares whose antidiagonals are summed"},
                      {"block", Kind::kChoice, "128", "64|128", "rows and keys of a block"},

@@ -183,15 +183,17 @@ MethodInfo infllm() {
       .deviations =
           "half of the budget is the window, as in PQCache's comparison; the setting of InfLLM's "
           "paper is local=4096,topk=16,exc=512; representatives are selected by the attention that "
-          "a token received within the window, as in the official code; tokens that leave the "
-          "window within a block of prompt rows count once (official code: they are read twice); "
-          "RoPE is scaled as in the model (official code: plain RoPE only); a layer is on the "
-          "device while its part of the prompt is computed, and its blocks are transferred to the "
-          "host afterwards; the device cache replaces the least recently read block (demand-lru; "
-          "the official lru-s is not implemented); the last token of a prompt selects blocks "
-          "alone, as a token of the answer does (also in the official code); ties go to the "
-          "earlier block and the earlier token; attention is summed in float32, so sums that "
-          "differ by less than its rounding error have no defined order",
+          "a token received within the window, as in the official code; a group of prompt rows "
+          "selects blocks by its mean query; a block is formed when all of its tokens have left "
+          "the window; tokens outside the window are read as if all were local - 1 tokens away; "
+          "tokens that leave the window within a block of prompt rows count once (official code: "
+          "they are read twice); RoPE is scaled as in the model (official code: plain RoPE only); "
+          "a layer is on the device while its part of the prompt is computed, and its blocks are "
+          "transferred to the host afterwards; the device cache replaces the least recently read "
+          "block (demand-lru; the official lru-s is not implemented); the last token of a prompt "
+          "selects blocks alone, as a token of the answer does (also in the official code); ties "
+          "go to the earlier block and the earlier token; attention is summed in float32, so sums "
+          "that differ by less than its rounding error have no defined order",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "tokens of the window and of the blocks that a step reads"},
                      {"init", Kind::kInteger, "128", "tokens", "first tokens, always read"},

@@ -183,14 +183,17 @@ MethodInfo pqcache() {
       .deviations =
           "sinks and local are those of the official scripts; a step reads the current token "
           "before the local window moves; ties go to the lower position; k-means as in "
-          "scikit-learn, except for the differences listed in kmeans.h; centroids and estimates "
-          "have 32 bits (official code: 16); errors of the official code are not reproduced: codes "
-          "of stale rows for prompt tokens of the local window, the current token in the place of "
-          "the one that leaves this window, a ring index that is one too large in all layers after "
-          "the first, blocks of the previous prompt as cache hits in a first step, stale rows of a "
-          "cached block that was not full, and lost past tokens of a short prompt; a prompt with "
-          "no more tokens than sinks and centroids is read whole; estimates that underflow are "
-          "ties",
+          "scikit-learn (Lloyd): it ends if no label changes, or if the squared moves of the "
+          "centroids sum to at most 1e-4 times the mean variance of the dimensions, and then "
+          "labels the tokens once more; an empty cluster takes one of the tokens farthest from "
+          "their centroids; the initial tokens do not depend on the manifest's seed; centroids and "
+          "estimates have 32 bits (official code: 16); errors of the official code are not "
+          "reproduced: codes of stale rows for prompt tokens of the local window, the current "
+          "token in the place of the one that leaves this window, a ring index that is one too "
+          "large in all layers after the first, blocks of the previous prompt as cache hits in a "
+          "first step, stale rows of a cached block that was not full, and lost past tokens of a "
+          "short prompt; a prompt with no more tokens than sinks and centroids is read whole; "
+          "estimates that underflow are ties",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "32", "tokens", "first tokens, always read"},
                      {"local", Kind::kNumber, "0.5", "share",
