@@ -7,7 +7,8 @@ computes in float64: the KL divergence from full attention along the reference a
 of kept tokens and of tokens that a step reads, the share of the pairs that a prefill computes, and
 the values of probes.  They must be those that turnbench has stored.  The attention of the embedded
 model is so concentrated that most weights are 0 in float32, and ties decide; a copy of the model
-whose queries are divided by 60 has no such ties.
+whose queries are divided by 60 has no such ties.  Each turn is computed anew; with other histories,
+some methods also keep their caches between the turns.
 """
 
 import json
@@ -24,6 +25,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # the matrices
 import numpy as np
 
 from evictions import GATES
+from histories import KeptTurn
 from methods import METHODS
 from model import Model
 from probes import PROBES, Measured
@@ -78,7 +80,8 @@ def dialogues(program, path, manifest):
 
 def stored_values(path):
     """The stored KL divergences and counters, by method, dialogue, position, turn and name."""
-    query = """SELECT e.method, v.dialogue, c.position, v.turn, v.name, v.value
+    query = """SELECT iif(c.history = 'reprefill', e.method, e.method || ', ' || c.history),
+                      v.dialogue, c.position, v.turn, v.name, v.value
                FROM experiment_cell e JOIN cell c ON c.key = e.cell
                JOIN (SELECT cell, dialogue, turn, metric AS name, value FROM score
                      UNION SELECT cell, dialogue, turn, name, value FROM counter) v
@@ -135,17 +138,25 @@ def stored_turns(program, name, manifest):
 
 
 def compare_methods(program, model, stop, methods, report):
-    manifest = {"datasets": [{"name": name, "limit": 1, "turns": 3, "length": 360, "seed": 11}
-                             for name in ("tiny-fact", "tiny-list")],
+    """With kept caches four turns: the last one computes the answer to the first turn in which
+    `round` has a choice."""
+    histories = sorted({m.history or "reprefill" for m in methods})
+    kept = histories != ["reprefill"]
+    texts = dict.fromkeys(["full", *(m.text for m in methods)])
+    names, size = (["tiny-fact"], 4) if kept else (["tiny-fact", "tiny-list"], 3)
+    manifest = {"datasets": [{"name": name, "limit": 1, "turns": size, "length": 120 * size,
+                              "seed": 11} for name in names],
                 "positions": ["begin", "middle", "end"], "fidelity": "gold",
-                "max_new_tokens": ANSWER_TOKENS, "methods": ["full", *(m.text for m in methods)]}
-    for key, tokens, answer, turns, stored in stored_turns(program, "methods", manifest):
+                "max_new_tokens": ANSWER_TOKENS, "methods": list(texts), "history": histories}
+    turn = None
+    for key, tokens, answer, turns, stored in stored_turns(program, histories[0], manifest):
         (label,) = program.tokens(f"<q{len(turns)}>")
         question = tokens.index(label, turns[-1][0]) - 1  # with the line break before it
-        turn = Turn(model, key[0], tokens, turns, question, answer, stop)
+        arguments = model, key[0], tokens, turns, question, answer, stop
+        turn = KeptTurn(turn if key[-1] else None, *arguments) if kept else Turn(*arguments)
         for method in methods:
             for name, expected in turn.measure(method).items():
-                report.add(method.text, key, name, expected, stored.get((method.text, name)))
+                report.add(method.label, key, name, expected, stored.get((method.label, name)))
 
 
 def compare_probes(program, model, stop, probes, report):
@@ -171,7 +182,9 @@ def compare(path, folder, methods, probes):
     np.savetxt(folder / "gates.tsv", GATES, delimiter="\t")
     model = Model(folder / "soft", program.tokens)
     (stop,) = program.tokens("<eos>")
-    compare_methods(program, model, stop, methods, report)
+    for own in ([m for m in methods if not m.history], [m for m in methods if m.history]):
+        if own:
+            compare_methods(program, model, stop, own, report)
     compare_probes(program, model, stop, probes, report)
     return report
 

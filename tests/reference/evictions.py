@@ -54,13 +54,15 @@ def tova(prompt, budget, mode="dynamic"):
 
 
 def h2o(prompt, budget, mode="dynamic", recent=0.5, window=8):
-    """Attention of all rows, summed over the query heads; evicted tokens lose their sums."""
+    """Attention of all rows, summed over the query heads; evicted tokens lose their sums.
+    mode=prefill: of the rows of the last turn."""
     last = window if mode == "prefill" else int(budget * recent)
 
     def kept(rows):
         out = []
         for head, weights in enumerate(groups(rows.weights, rows)):
-            scores = rows.cache.scores[head] = rows.cache.scores[head] + sum(weights).sum(0)
+            earlier = 0 if mode == "prefill" else rows.cache.scores[head]
+            scores = rows.cache.scores[head] = earlier + sum(weights).sum(0)
             out.append(best_and_last(scores[:-last], budget - last, len(scores)))
         return out
     return _evict(prompt, kept, mode == "dynamic")
@@ -118,7 +120,7 @@ def pyramidkv(prompt, budget, window=8, kernel=7, beta=20):
     if tokens >= 2 * chosen:
         numbers = _pyramid(chosen, tokens - window, prompt.model.layers, beta)
     return _evict(prompt, lambda rows: [
-        best_and_last(scores, numbers[rows.layer], tokens)
+        best_and_last(scores, numbers[rows.layer], _size(rows))
         for scores in window_scores(rows, window, kernel)])
 
 
@@ -135,7 +137,7 @@ def adakv(prompt, budget, window=32, kernel=7, floor_alpha=0.2, numbers=None):
     def kept(rows):
         scores = window_scores(rows, window, kernel)
         chosen = budget - window if numbers is None else numbers[rows.layer]
-        return [best_and_last(s, count, _size(rows))
+        return [best_and_last(s, count, len(s) + window)
                 for s, count in zip(scores, _divided(scores, chosen, floor_alpha))]
     return _evict(prompt, kept)
 
@@ -158,7 +160,7 @@ def criticalkv(prompt, budget, window=32, kernel=7, first_stage=0.5, epsilon=1e-
             values = rows.cache.values[head][:-window]
             norms = np.mean([np.abs(values @ part).sum(1) for part in parts[head]], 0)
             first = best(scores, int(budget * first_stage) - window)
-            scores = (scores / window + epsilon) * norms
+            scores = (scores / min(window, len(rows.tokens)) + epsilon) * norms
             scores[first] = np.inf
             out.append(best_and_last(scores, chosen, _size(rows)))
         return out
@@ -189,11 +191,13 @@ def block_choice(scores, count, size):
 
 def _sablock_choices(rows, tokens, budget, window=8, lambda_=0.5, gamma=0.5, tau=0.8,
                      block_max=10):
-    """Of each segment that keeps tokens: the size of its blocks, and the kept slots."""
-    texts = [rows.model.texts[token] for token in tokens[:-window]]
+    """Of each segment of the text that keeps tokens: the size of its blocks, and the kept slots."""
+    texts = [rows.model.texts[token] for token in tokens]
     ends = [i + 1 for i, text in enumerate(texts)
             if text.endswith("\n") or text.strip().endswith(tuple(".,;:!?"))]
-    segments = [s for s in np.split(np.arange(len(texts)), ends) if len(s)]
+    positions = rows.cache.positions[0][:-window]
+    segments = [s for s in np.split(np.arange(len(positions)), np.searchsorted(positions, ends))
+                if len(s)]
 
     def weight(scores):
         shares = scores / (scores.sum() + 1e-8)
@@ -228,7 +232,7 @@ def sablock(prompt, budget, window=8, **parameters):
     def kept(rows):
         choices = _sablock_choices(rows, prompt.tokens, budget, window, **parameters)
         slots = [np.sort(np.concatenate([slots for _, slots in choices])),
-                 np.arange(len(prompt.tokens))[-window:]]
+                 np.arange(_size(rows))[-window:]]
         return [np.concatenate(slots)] * rows.model.kv_heads
     return _evict(prompt, kept)
 
@@ -252,7 +256,8 @@ def expected_attention(prompt, budget, sinks=4, window=0, future=512):
         out = []
         for head, queries in enumerate(groups(rows.plain_query, rows)):
             keys, values = rows.cache.keys[head][sinks:], rows.cache.values[head][sinks:]
-            scores = np.mean([attention(q[sinks:], keys) for q in queries], 0)
+            skip = max(0, sinks + len(rows.tokens) - len(prompt.tokens))
+            scores = np.mean([attention(q[skip:], keys) for q in queries], 0)
             scores = np.append(np.full(sinks, np.inf), scores * np.linalg.norm(values, axis=1))
             tokens = len(scores)
             out.append(best_and_last(scores[: tokens - window], budget - window, tokens))
@@ -262,7 +267,7 @@ def expected_attention(prompt, budget, sinks=4, window=0, future=512):
 
 def lagkv(prompt, budget, sinks=16, lag=128):
     """In each partition, the tokens whose keys and values deviate most from the next one."""
-    tokens = len(prompt.tokens)
+    tokens = _size(prompt.layers[0])
     partitions = (tokens - sinks) // lag
     end = sinks + (partitions - 1) * lag  # all tokens after it are kept
     rest = budget - sinks - (tokens - end)
@@ -288,7 +293,8 @@ def lagkv(prompt, budget, sinks=16, lag=128):
 
 def kvzip(prompt, budget, sinks=4, chunk=2048, first=1):
     """The tokens with the highest attention while the model repeats the prompt, of all layers and
-    heads together.  first: number of tokens that the template writes before the first message."""
+    heads together; evicted ones have the score 0.  first: number of tokens that the template writes
+    before the first message."""
     model, tokens, end = prompt.model, len(prompt.tokens), first
     scores = [[np.zeros(tokens) for _ in range(model.kv_heads)] for _ in prompt.layers]
     while end < tokens:
@@ -299,17 +305,19 @@ def kvzip(prompt, budget, sinks=4, chunk=2048, first=1):
                                   "starting with") + prompt.tokens[begin - 8 : begin]
 
         def observe(rows):
-            read = np.concatenate([np.arange(min(sinks, begin)), np.arange(begin, end),
-                                   np.arange(tokens, tokens + len(rows.tokens))])
+            prompt.pairs += rows.pairs / model.layers
             for head in range(model.heads):
+                positions = rows.cache.positions[head // model.group]
+                part = (positions >= begin) & (positions < end)
+                read = part | (positions < min(sinks, begin)) | (positions >= tokens)
                 weights = attention_weights(rows.logits(head, read))
-                own = scores[rows.layer][head // model.group][begin:end]
-                found = weights[:, min(sinks, begin) :][:, : end - begin].max(0)
-                np.maximum(own, found, out=own)
+                own = scores[rows.layer][head // model.group]
+                np.maximum.at(own, positions[part], weights[:, part[read]].max(0))
         model.forward(text + prompt.cue + prompt.tokens[begin:end], prompt.copy().caches, tokens,
                       Hooks(end=observe))
     scores = np.array(scores)
     scores[:, :, : max(first, sinks)] = np.inf
     slots = best(scores.ravel(), budget * scores.shape[0] * scores.shape[1])
     kept = np.isin(np.arange(scores.size), slots).reshape(scores.shape)
-    return _evict(prompt, lambda rows: [np.flatnonzero(k) for k in kept[rows.layer]])
+    return _evict(prompt, lambda rows: [
+        np.flatnonzero(k[own]) for k, own in zip(kept[rows.layer], rows.cache.positions)])

@@ -4,6 +4,7 @@ import typing
 
 import clusters as c
 import evictions as e
+import histories as h
 import prefills as p
 import selections as s
 
@@ -12,6 +13,11 @@ class Method(typing.NamedTuple):
     function: typing.Callable
     parameters: dict
     before_question: bool = False
+    history: str = None  # None: reprefill
+
+    @property
+    def evicts(self):
+        return self.function.__module__ == e.__name__
 
     @property
     def prefill(self):
@@ -19,8 +25,9 @@ class Method(typing.NamedTuple):
 
     @property
     def continues(self):
-        """With history=reprefill, the prefill computes the rows after the previous prompt only."""
-        return self.function in (p.a_shape, p.round_, p.loopserve_prefill, p.loopserve)
+        """The prefill computes the rows after the previous prompt only."""
+        return self.history or self.function in (p.a_shape, p.round_, p.loopserve_prefill,
+                                                 p.loopserve)
 
     @property
     def text(self):
@@ -31,6 +38,10 @@ class Method(typing.NamedTuple):
             values.append("compress=before_question")
         name = self.function.__name__.strip("_").replace("_", "-")
         return f"{name}:{','.join(values)}".strip(":")
+
+    @property
+    def label(self):
+        return f"{self.text}, {self.history}" if self.history else self.text
 
 
 _EVICTIONS = [
@@ -82,4 +93,37 @@ _OTHERS = [
     Method(p.loopserve_prefill, dict(samples=4096, alpha=0.8)),
     Method(p.loopserve, dict(samples=4096, alpha=0.3, budget=64, first=2, n_d=3)),
 ]
+_ONCE = [
+    Method(e.streamingllm, dict(budget=64)),
+    Method(e.snapkv, dict(budget=0.4)),
+    Method(e.snapkv, dict(budget=96), before_question=True),
+    Method(e.h2o, dict(budget=64)),
+    Method(e.tova, dict(budget=64)),
+    Method(e.adakv, dict(budget=64)),
+    Method(p.round_, dict()),
+]
+_KEPT = _ONCE + [
+    Method(h.full, dict()),
+    Method(e.duoattention, dict(gates="gates.tsv", sinks=4, recent=60)),
+    Method(e.streamingllm, dict(budget=64, rolling=False)),
+    Method(e.h2o, dict(budget=64, mode="prefill")),
+    Method(e.keyformer, dict(budget=64, noise=False, t_max=10)),
+    Method(e.keydiff, dict(budget=96)),
+    Method(e.pyramidkv, dict(budget=0.4)),
+    Method(e.ada_pyramidkv, dict(budget=0.6)),
+    Method(e.criticalkv, dict(budget=96), before_question=True),
+    Method(e.chunkkv, dict(budget=64)),
+    Method(e.sablock, dict(budget=64)),
+    Method(e.expected_attention, dict(budget=64)),
+    Method(e.lagkv, dict(budget=64, lag=8)),
+    Method(e.kvzip, dict(budget=96, chunk=100)),
+    Method(s.quest, dict(budget=0.25, page=8)),
+    Method(s.sentencekv, dict(budget=34, sinks=4, recent=8)),
+    Method(s.specontext, dict(budget=64, head="tiny", sinks=4, level="batch", n_max=2048)),
+    Method(p.tri_shape, dict(n_init=4, n_local=64, n_last=50)),
+    Method(p.minference, dict(vertical=40, slash=120)),
+    Method(p.loopserve, dict(samples=4096, alpha=0.3, budget=64, first=2, n_d=3)),
+]
 METHODS = _EVICTIONS + [m._replace(before_question=True) for m in _EVICTIONS] + _OTHERS
+METHODS += [m._replace(history="compress_once") for m in _ONCE]
+METHODS += [m._replace(history="recompress") for m in _KEPT]

@@ -84,6 +84,13 @@ class Rows(typing.NamedTuple):
     hidden: np.ndarray       # [rows, width], before the layer
     weights: list = None     # after the attention: for each query head [rows, cached tokens]
 
+    @property
+    def pairs(self):
+        """Number of pairs of a row and a token that is cached before it, or itself, as a mean over
+        the heads."""
+        rows = len(self.tokens)
+        return rows * np.mean([w.shape[1] for w in self.weights]) - rows * (rows - 1) / 2
+
     def logits(self, head, slots=slice(None)):
         """Of a query head, for each row; those of later tokens are -inf."""
         own = head // self.model.group
@@ -190,13 +197,18 @@ class Model:
 
 class Prompt:
     """A computed prompt: `layers`, the Rows of each layer; `last`, the log-probabilities after its
-    last token.  cue: the text at the end of the complete prompt, as tokens.  dialogue: its id."""
+    last token.  cue: the text at the end of the complete prompt, as tokens.  dialogue: its id.
+    before: a prompt with which `tokens` begin, whose caches are continued.  pairs: of rows and
+    cached tokens, as a mean over layers and KV heads."""
 
-    def __init__(self, model, tokens, cue, hooks=Hooks(), dialogue=""):
+    def __init__(self, model, tokens, cue, hooks=Hooks(), dialogue="", before=None):
         self.model, self.tokens, self.cue, self.layers = model, tokens, cue, []
         self.dialogue = dialogue
-        self.last = model.forward(tokens, model.caches(), 0,
+        first = len(before.tokens) if before else 0
+        caches = before.copy().caches if before else model.caches()
+        self.last = model.forward(tokens[first:], caches, first,
                                   hooks._replace(end=self.layers.append))[-1:]
+        self.pairs = np.mean([rows.pairs for rows in self.layers]) + (before.pairs if before else 0)
 
     def copy(self):
         out = Prompt.__new__(Prompt)

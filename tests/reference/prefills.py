@@ -21,11 +21,11 @@ def a_shape(turns, n_init=128, n_local=3968):
 
 def tri_shape(turns, n_init=128, n_local=3968, n_last=100):
     def mask(rows):
-        count = len(rows.tokens)
+        count, own = len(rows.cache.keys[0]), len(rows.tokens)
         row, token = np.mgrid[:count, :count]
-        dense = row >= count - min(n_last, count - 1)
+        dense = row >= count - min(n_last, own - 1)
         seen = (row - token < n_local) | (token < n_init) | dense
-        return [seen] * rows.model.heads
+        return [seen[-own:]] * rows.model.heads
     return Hooks(mask)
 
 
@@ -55,12 +55,13 @@ def _blocks_of_lines(columns, diagonals, count, first=0, size=64):
 def minference(turns, vertical=512, slash=2048):
     """Columns and diagonals by the attention of the last 64 rows."""
     def mask(rows):
-        count, out = len(rows.tokens), []
+        count, out = len(rows.cache.keys[0]), []
+        first = count - len(rows.tokens)
         for head in range(rows.model.heads):
-            columns, diagonals = _line_masses(rows, head, min(64, count))
+            columns, diagonals = _line_masses(rows, head, min(64, len(rows.tokens)))
             columns[:30] = diagonals[:100] = np.inf
             columns, diagonals = best(columns, max(vertical, 30)), best(diagonals, slash)
-            out.append(_blocks_of_lines(columns, diagonals, count))
+            out.append(_blocks_of_lines(columns, diagonals, count, first)[first:])
         return out
     return Hooks(mask)
 
@@ -184,9 +185,10 @@ def critiprefill(turns, budget=2048, segment=512, block=32, threshold=4096):
     return Hooks(mask)
 
 
-def round_(turns, lw=2, share=0.1):
-    """Layer lw, counted from 1, chooses the earlier rounds that the upper layers read in a turn."""
-    begins, read = [begin for begin, _ in turns], []
+def round_(turns, lw=2, share=0.1, read=None):
+    """Layer lw, counted from 1, chooses the earlier rounds that the upper layers read in a turn.
+    read: what was chosen in turns that are not computed."""
+    begins, read = [begin for begin, _ in turns], {} if read is None else read
     begins[0] = 1  # the first token is no candidate
 
     def choose(weights, turn):
@@ -198,23 +200,25 @@ def round_(turns, lw=2, share=0.1):
     def mask(rows):
         if rows.layer < lw - 1:
             return None
+        tokens = len(rows.cache.keys[0])
+        first = tokens - len(rows.tokens)
         if rows.layer == lw - 1:
             weights = np.mean([attention_weights(rows.logits(h)) for h in range(rows.model.heads)],
                               0)
-            read[:] = [choose(weights[slice(*rows_of_turn)].sum(0), turn)
-                       for turn, rows_of_turn in enumerate(turns)]
+            read.update({turn: choose(weights[begin - first : end - first].sum(0), turn)
+                         for turn, (begin, end) in enumerate(turns) if begin >= first})
             return None
-        seen = np.ones((len(rows.tokens), len(rows.tokens)), bool)
-        for begin, tokens in zip(begins, read):
+        seen = np.ones((tokens, tokens), bool)
+        for turn, begin in enumerate(begins):
             seen[begin:, :begin] = False
-            seen[begin:, tokens] = True
-        return [seen] * rows.model.heads
+            seen[begin:, read[turn]] = True
+        return [seen[first:]] * rows.model.heads
 
     def select(rows):
         if rows.layer < lw:
             return None
         turn = np.arange(begins[-1], len(rows.cache.keys[0]))
-        return [np.append(read[-1], turn)] * rows.model.heads
+        return [np.append(read[len(turns) - 1], turn)] * rows.model.heads
     return Hooks(mask, select)
 
 
@@ -250,14 +254,17 @@ def loopserve_prefill(turns, alpha=0.955, samples=64):
     begins = [0, *(end for _, end in turns)]
 
     def mask(rows):
-        model, count = rows.model, len(rows.tokens)
+        model, count = rows.model, len(rows.cache.keys[0])
+        first = count - len(rows.tokens)
         weights = [attention_weights(rows.logits(head)) for head in range(model.heads)]
         out = np.zeros((model.heads, count, count), bool)
         for begin, end in zip(begins, begins[1:]):
+            if begin < first:
+                continue
             for own, seen in zip(weights, out):
-                lines = _recovering_lines(own[begin:end, :end], alpha)
+                lines = _recovering_lines(own[begin - first : end - first, :end], alpha)
                 seen[begin:end, :end] = _blocks_of_lines(*lines, end, begin)[begin:]
-        return out
+        return list(out[:, first:])
     return Hooks(mask)
 
 
@@ -268,7 +275,7 @@ def loopserve(turns, alpha=0.955, samples=64, **decode):
 
     def mask(rows):
         prompt.layers.append(rows)
-        prompt.tokens = rows.tokens
+        prompt.tokens = range(len(rows.cache.keys[0]))
         return prefill.mask(rows)
 
     def select(rows):

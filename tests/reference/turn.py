@@ -23,29 +23,42 @@ class Turn:
         """KL divergence and counters by their names in the store."""
         prompt, hooks, pairs = self._prompt(method)
         out = {"kv_tokens": np.mean([len(keys) for c in prompt.caches for keys in c.keys])}
-        own = self._answer(prompt, hooks)
+        own = self._answer(prompt.copy(), hooks)
         out["kl"] = (np.exp(self.full) * (self.full - own)).sum(-1).mean()
         if pairs:
             out["prefill_pairs_share"] = np.mean(pairs)
-        if hooks.select or hooks.end or hooks.logits:
-            prompt, hooks, _ = self._prompt(method)
+        if hooks.select or hooks.end or hooks.logits or method.history:
+            if hooks != Hooks():  # they have seen the answer
+                prompt, hooks, _ = self._prompt(method)
             out["attended_tokens"] = self._reads(prompt, hooks)
         return out
+
+    def _before(self, method):
+        """The prompt of the previous turn, if its caches are continued."""
+        return None
+
+    def _computed(self, method):
+        """The prompt before the method evicts."""
+        return (self.to_question if method.before_question else self.whole).copy()
+
+    def _apply(self, method, argument):
+        return method.function(argument, **method.parameters)
 
     def _prompt(self, method):
         """The prompt with the tokens that a method keeps, the hooks for its answer, and the shares
         of pairs that its layers compute."""
         if method.prefill:
-            hooks, pairs = method.function(self.turns, **method.parameters), []
+            hooks, pairs = self._apply(method, self.turns), []
             first = self.turns[-2][1] if method.continues and len(self.turns) > 1 else 0
+            causal = np.tri(len(self.tokens), dtype=bool)[first:]
 
             def counted(computed):
-                causal = np.tri(len(self.tokens), dtype=bool)[first:]
-                pairs.append(np.mean([c[first:] & causal for c in computed]) / np.mean(causal))
+                pairs.append(np.mean([c[first - len(self.tokens) :] & causal for c in computed])
+                             / np.mean(causal))
 
             def mask(rows):
                 masks = hooks.mask(rows)
-                counted([np.ones((len(rows.tokens),) * 2, bool)] if masks is None else masks)
+                counted([np.ones(causal.shape, bool)] if masks is None else masks)
                 return masks
 
             def logits(rows):
@@ -53,14 +66,14 @@ class Turn:
                 counted(np.isfinite(out))
                 return out
             own = Hooks(hooks.mask and mask, logits=hooks.logits and logits)
-            prompt = Prompt(self.model, self.tokens, self.cue, own)
+            prompt = Prompt(self.model, self.tokens, self.cue, own, before=self._before(method))
             return prompt, hooks._replace(mask=None), pairs
-        prompt = (self.to_question if method.before_question else self.whole).copy()
+        prompt = self._computed(method)
         begin, hooks = len(prompt.tokens), Hooks()
         if begin > method.parameters.get("budget", 0):  # else all tokens are kept and read
-            hooks = method.function(prompt, **method.parameters)
+            hooks = self._apply(method, prompt)
         if begin < len(self.tokens):
-            prompt.last = self.model.forward(self.tokens[begin:], prompt.caches, begin)[-1:]
+            prompt = Prompt(self.model, self.tokens, self.cue, before=prompt)
         return prompt, hooks, []
 
     def _answer(self, prompt, hooks):

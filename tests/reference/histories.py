@@ -1,0 +1,51 @@
+"""Turns that continue the caches of the turn before: history=recompress and compress_once."""
+
+from model import Hooks, Prompt
+from prefills import round_
+from turn import Turn
+
+
+def full(prompt):
+    return Hooks()
+
+
+class KeptTurn(Turn):
+    """A turn whose rows read the tokens that a method kept at the end of the previous prompt.  The
+    reference answer to the previous turn is computed with the prompt of this one."""
+
+    def __init__(self, previous, *arguments):
+        super().__init__(*arguments)
+        self.previous = previous
+        self.computed, self.kept = {}, {}  # the prompt of each method before and after its eviction
+        self.read = previous.read if previous else {}  # of round: what each turn reads
+
+    def _before(self, method):
+        return self.previous and self.previous.kept[method.label]
+
+    def _computed(self, method):
+        whole = super()._computed(method)
+        if self.previous and method.label not in self.computed:
+            self.computed[method.label] = Prompt(self.model, whole.tokens, self.cue,
+                                                 before=self._before(method))
+        return self.computed.get(method.label, whole).copy()
+
+    def _apply(self, method, argument):
+        """compress_once evicts after the first prompt only.  A budget that is a share refers to all
+        tokens of the dialogue, evicted or not."""
+        parameters, once = dict(method.parameters), method.evicts and method.history != "recompress"
+        if once and self.previous:
+            return Hooks()
+        if method.function is round_:
+            parameters["read"] = self.read.setdefault(method.label, {})
+        elif 0 < parameters.get("budget", 0) < 1:
+            parameters["budget"] = int(parameters["budget"] * len(argument.tokens))
+        hooks = method.function(argument, **parameters)
+        return Hooks() if once else hooks
+
+    def _prompt(self, method):
+        prompt, hooks, pairs = super()._prompt(method)
+        self.kept[method.label] = prompt.copy()
+        tokens, before = len(self.tokens), self._before(method)
+        first = len(before.tokens) if before else 0
+        causal = (tokens * (tokens + 1) - first * (first + 1)) / 2
+        return prompt, hooks, pairs or [(prompt.pairs - (before.pairs if before else 0)) / causal]
