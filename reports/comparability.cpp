@@ -312,6 +312,17 @@ void find_exceeded(const std::vector<Subject>& subjects, Remarks& remarks) {
   }
 }
 
+void compare_codecs(const std::vector<Subject>& subjects, Remarks& remarks) {
+  Respect codec{"stored form of keys and values", {}};
+  for (const Subject& s : subjects) {
+    auto& form = codec.values.emplace_back("floating-point numbers");
+    for (const MethodSettings::Part& part : s.settings.parts) {
+      if (part.kinds.codec) form = part.name;
+    }
+  }
+  remarks.add_if_differs(codec, "");
+}
+
 void compare_placements(const std::vector<Subject>& subjects, Remarks& remarks) {
   Respect placement{"keys and values", {}}, cache{"device cache of a KV head and layer", {}},
       rule{"rule of the device cache", {}};
@@ -349,6 +360,7 @@ std::vector<ComparabilityRemark> comparability(const std::vector<const Cell*>& c
   compare_universal(subjects, remarks);
   compare_budget_units(subjects, remarks);
   find_exceeded(subjects, remarks);
+  compare_codecs(subjects, remarks);
   compare_placements(subjects, remarks);
   return remarks.take();
 }

@@ -55,6 +55,8 @@ const std::vector<BoardCost>& board_costs() {
   static const std::vector<BoardCost> costs = {
       {"kv_tokens", "kept", "tokens", 0, false, false,
        "tokens cached per KV head when the answer begins"},
+      {"kv_bytes", "stored", "MiB", 2, false, true,
+       "keys and values when the answer begins, in host and device memory"},
       {"attended_tokens", "read", "tokens", 0, false, true, "tokens that a decode step attends to"},
       {"ttft", "TTFT", "ms", 1, true, true, "time to the first token"},
       {"tpot", "TPOT", "ms", 2, true, true, "mean time of a token from the third on"},

@@ -196,6 +196,14 @@ TEST(Comparability, DeviceCachesDiffer) {
   EXPECT_EQ(same.lines("device cache of a KV head and layer"), Lines());
 }
 
+TEST(Comparability, CodecsAreNamed) {
+  const std::string subject = "stored form of keys and values";
+  EXPECT_EQ(Table().add("snapkv:budget=64").add("int8+snapkv:budget=64").add("ggml").lines(subject),
+            Lines{subject + ": floating-point numbers in snapkv; int8 in "
+                            "int8+snapkv:budget=64; ggml in ggml"});
+  EXPECT_EQ(Table().add("snapkv:budget=64").add("h2o:budget=64").lines(subject), Lines());
+}
+
 TEST(Comparability, GroupsTheValuesOfOneMethod) {
   const Table table = Table().add("full").add("snapkv:budget=64").add("pyramidkv:budget=64");
   const std::string text = comparability_of(table.remarks(), {table.cell(2)});
