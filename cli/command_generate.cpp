@@ -168,6 +168,7 @@ void generate(const GenerateOptions& o, const CommonOptions& common, int& exit_c
       .sequence = &sequence, .tokens = prompt.ids, .dialogue = &dialogue, .prompt_end = true};
   std::vector<float> logits = engine.prefill({&first, 1})[0];
   const double kv_tokens = sequence.mean_tokens();
+  const std::size_t kv_bytes = sequence.kv_bytes();
   bool stopped = false;
   while (static_cast<int>(ids.size()) < o.max_tokens && !interrupts.any()) {
     const int token = sampler.sample(logits);
@@ -204,7 +205,7 @@ void generate(const GenerateOptions& o, const CommonOptions& common, int& exit_c
   out["tpot_s"] =
       null_or(n > 2, n > 2 ? (times[n - 1] - times[1]) / static_cast<double>(n - 2) : 0);
   out["kv_tokens"] = kv_tokens;
-  out["kv_bytes"] = sequence.kv_bytes();
+  out["kv_bytes"] = kv_bytes;
   out["transfer_bytes"] = sequence.counters.ledger.total().bytes();
   out["peak_memory_bytes"] = peak_resident_bytes();
   fmt::print("{}\n", dump(out));
