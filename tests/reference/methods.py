@@ -9,6 +9,13 @@ import prefills as p
 import selections as s
 
 
+def written(function, parameters, more=()):
+    """As a manifest names a method or a probe."""
+    values = [f"{name.strip('_')}={str(value).lower()}" for name, value in parameters.items()]
+    name = function.__name__.strip("_").replace("_", "-")
+    return f"{name}:{','.join([*values, *more])}".strip(":")
+
+
 class Method(typing.NamedTuple):
     function: typing.Callable
     parameters: dict
@@ -31,13 +38,8 @@ class Method(typing.NamedTuple):
 
     @property
     def text(self):
-        """In a manifest."""
-        values = [f"{name.strip('_')}={str(value).lower()}"
-                  for name, value in self.parameters.items()]
-        if self.before_question:
-            values.append("compress=before_question")
-        name = self.function.__name__.strip("_").replace("_", "-")
-        return f"{name}:{','.join(values)}".strip(":")
+        more = ["compress=before_question"] if self.before_question else []
+        return written(self.function, self.parameters, more)
 
     @property
     def label(self):

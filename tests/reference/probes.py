@@ -285,11 +285,8 @@ class Probe(typing.NamedTuple):
 
     @property
     def text(self):
-        """In a manifest."""
-        values = [f"{name.strip('_')}={str(value).lower()}"
-                  for name, value in self.parameters.items()]
-        values += [f"method={self.method.text}"] if self.method else []
-        return f"{self.function.__name__.replace('_', '-')}:{','.join(values)}".strip(":")
+        more = [f"method={self.method.text}"] if self.method else []
+        return m.written(self.function, self.parameters, more)
 
     def value(self, measured):
         method = [self.method] if self.method else []
