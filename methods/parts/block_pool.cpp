@@ -22,17 +22,24 @@ void BlockPool::add(int block, const float* vector) {
   }
 }
 
-BlockPool pool_keys(Backend& backend, const KvHeadCache& set, const BlockGrid& grid,
-                    std::int32_t end) {
+void for_each_key(Backend& backend, const KvHeadCache& set, std::int32_t end,
+                  const std::function<void(std::int32_t position, const float* key)>& read) {
   constexpr int kAtOnce = 1024;  // slots
   const int head_dim = set.layout().head_dim, slots = set.lower_bound(end);
-  BlockPool out(grid.block_of(end - 1) + 1, head_dim);
   for (int first = 0; first < slots; first += kAtOnce) {
     const int last = std::min(slots, first + kAtOnce);
     const std::vector<float> keys = backend.rows_on_host(set, KvRow::kKey, first, last);
     for (int slot = first; slot < last; ++slot)
-      out.add(grid.block_of(set.position(slot)), keys.data() + (slot - first) * head_dim);
+      read(set.position(slot), keys.data() + (slot - first) * head_dim);
   }
+}
+
+BlockPool pool_keys(Backend& backend, const KvHeadCache& set, const BlockGrid& grid,
+                    std::int32_t end) {
+  BlockPool out(grid.block_of(end - 1) + 1, set.layout().head_dim);
+  for_each_key(backend, set, end, [&](std::int32_t position, const float* key) {
+    out.add(grid.block_of(position), key);
+  });
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -33,6 +34,11 @@ class BlockPool {
   std::vector<int> count_;              // [blocks]
   std::vector<float> sum_, min_, max_;  // [blocks][head_dim]
 };
+
+/// Calls read(position, key) for the cached keys of a set (after RoPE) before position `end`.  key:
+/// [head_dim], valid during the call.
+void for_each_key(Backend& backend, const KvHeadCache& set, std::int32_t end,
+                  const std::function<void(std::int32_t position, const float* key)>& read);
 
 /// Pools the cached keys of a set (after RoPE) in the blocks of `grid` up to position `end`.
 BlockPool pool_keys(Backend& backend, const KvHeadCache& set, const BlockGrid& grid,

@@ -6,6 +6,7 @@
 #include <Eigen/Core>
 
 #include "methods/method.h"
+#include "methods/parts/block_pool.h"
 #include "methods/parts/chosen_blocks.h"
 #include "methods/parts/scores.h"
 
@@ -76,18 +77,11 @@ class XAttention : public Cloned<XAttention, PrefillPolicy> {
 
   static Groups grouped_keys(Backend& backend, const KvHeadCache& set, const BlockGrid& groups,
                              std::int32_t end) {
-    constexpr int kAtOnce = 1024;  // slots
-    const int head_dim = set.layout().head_dim, slots = set.lower_bound(end);
+    const int head_dim = set.layout().head_dim;
     Groups out(groups.block_of(end - 1) + 1, groups.size, head_dim);
-    for (int from = 0; from < slots; from += kAtOnce) {
-      const int to = std::min(slots, from + kAtOnce);
-      const std::vector<float> rows = backend.rows_on_host(set, KvRow::kKey, from, to);
-      for (int slot = from; slot < to; ++slot) {
-        const std::int32_t position = set.position(slot);
-        out.set(groups.block_of(position), (position + groups.lead) % groups.size,
-                rows.data() + (slot - from) * head_dim, head_dim);
-      }
-    }
+    for_each_key(backend, set, end, [&](std::int32_t position, const float* key) {
+      out.set(groups.block_of(position), (position + groups.lead) % groups.size, key, head_dim);
+    });
     return out;
   }
 
