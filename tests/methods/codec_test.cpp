@@ -17,6 +17,7 @@
 #include "methods/method.h"
 #include "tests/inference/conversation.h"
 #include "tests/inference/guarded_backend.h"
+#include "tests/methods/codec_rows.h"
 #include "tests/methods/conformance.h"
 #include "tests/methods/settings.h"
 
@@ -73,24 +74,6 @@ std::vector<Method> other_methods() {
 
 std::unique_ptr<CacheCodec> int8_codec() {
   return std::move(Method::parse("int8").make().codec);
-}
-
-using Bytes = std::vector<std::byte>;
-
-Bytes encoded(const CacheCodec& codec, const std::vector<float>& row) {
-  Bytes out(codec.row_bytes(static_cast<int>(row.size())));
-  codec.encode(KvRow::kKey, row, out);
-  return out;
-}
-
-std::vector<float> decoded(const CacheCodec& codec, const Bytes& bytes, std::size_t head_dim) {
-  std::vector<float> out(head_dim);
-  codec.decode(KvRow::kKey, bytes, out);
-  return out;
-}
-
-std::vector<float> read_back(const CacheCodec& codec, const std::vector<float>& row) {
-  return decoded(codec, encoded(codec, row), row.size());
 }
 
 std::vector<float> random_row(std::size_t head_dim, double magnitude, std::mt19937_64& random) {

@@ -12,27 +12,14 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "methods/method.h"
+#include "tests/methods/codec_rows.h"
 #include "tests/methods/conformance.h"
 
-namespace turnbench {
+namespace turnbench::test {
 namespace {
 
 std::unique_ptr<CacheCodec> ggml_codec(const std::string& type, bool rotate) {
   return std::move(Method::parse(fmt::format("ggml:type={},rotate={}", type, rotate)).make().codec);
-}
-
-std::vector<std::byte> encoded_by(const CacheCodec& codec, KvRow kind,
-                                  const std::vector<float>& row) {
-  std::vector<std::byte> out(codec.row_bytes(static_cast<int>(row.size())));
-  codec.encode(kind, row, out);
-  return out;
-}
-
-std::vector<float> decoded_by(const CacheCodec& codec, KvRow kind,
-                              const std::vector<std::byte>& bytes, std::size_t elements) {
-  std::vector<float> out(elements);
-  codec.decode(kind, bytes, out);
-  return out;
 }
 
 std::string hex_of(const std::vector<std::byte>& bytes) {
@@ -51,9 +38,9 @@ TEST(Ggml, EncodesAndDecodesAsLlamaCpp) {
     const KvRow kind = rotate == "value" ? KvRow::kValue : KvRow::kKey;
     const auto codec = ggml_codec(c["type"], !rotate.empty());
     const auto row = c["row"].get<std::vector<float>>();
-    const std::vector<std::byte> bytes = encoded_by(*codec, kind, row);
+    const std::vector<std::byte> bytes = encoded(*codec, row, kind);
     EXPECT_EQ(hex_of(bytes), c["bytes"].get<std::string>()) << c["type"] << " " << rotate;
-    const std::vector<float> got = decoded_by(*codec, kind, bytes, row.size());
+    const std::vector<float> got = decoded(*codec, bytes, row.size(), kind);
     for (std::size_t d = 0; d < row.size(); ++d) {
       const auto want = c["decoded"][d].get<float>();
       if (rotate.empty()) {
@@ -73,8 +60,7 @@ TEST(Ggml, ReadsBackWithinHalfAStep) {
        {std::tuple("q8_0", 44u, 127.0), {"q5_0", 29u, 16.0}, {"q4_0", 24u, 8.0}}) {
     const auto codec = ggml_codec(type, true);  // without effect: 40 is no multiple of 64
     EXPECT_EQ(codec->row_bytes(40), bytes) << type;
-    const std::vector<float> got =
-        decoded_by(*codec, KvRow::kKey, encoded_by(*codec, KvRow::kKey, row), row.size());
+    const std::vector<float> got = read_back(*codec, row);
     // A value opposite in sign to the largest magnitude can be a whole step off with q5_0 and q4_0.
     const double step = 1 / steps, bound = (steps == 127 ? 0.5 : 1) * step * 1.001 + 1e-3;
     double worst = 0;
@@ -89,9 +75,7 @@ TEST(Ggml, RoundsTinyRowsToZero) {
   for (const char* type : {"q8_0", "q5_0", "q4_0"}) {
     const auto codec = ggml_codec(type, true);
     const std::vector<float> row(64, -1e-42f);  // below the smallest scale in float16
-    for (const float x :
-         decoded_by(*codec, KvRow::kKey, encoded_by(*codec, KvRow::kKey, row), row.size()))
-      EXPECT_EQ(x, 0) << type;
+    for (const float x : read_back(*codec, row)) EXPECT_EQ(x, 0) << type;
   }
 }
 
@@ -101,8 +85,7 @@ TEST(Ggml, KeepsWhatIsNotANumber) {
     for (const float x : {INFINITY, -INFINITY, NAN, 1e30f}) {  // the last scale is no float16
       std::vector<float> row(64, 1.0f);
       row[7] = x;
-      const std::vector<float> got =
-          decoded_by(*codec, KvRow::kValue, encoded_by(*codec, KvRow::kValue, row), row.size());
+      const std::vector<float> got = read_back(*codec, row, KvRow::kValue);
       for (std::size_t d = 0; d < 32; ++d) EXPECT_TRUE(std::isnan(got[d])) << type << " " << x;
       EXPECT_NEAR(got[40], 1, 0.01) << "the other block";
     }
@@ -110,14 +93,13 @@ TEST(Ggml, KeepsWhatIsNotANumber) {
 }
 
 TEST(Ggml, DoesNotDependOnChunksForksAndBatches) {
-  test::ConformanceChecks checks;
+  ConformanceChecks checks;
   for (const char* spec :
        {"ggml:type=q4_0+snapkv:budget=24,window=4", "quest:budget=24,page=4+ggml:type=q5_0"}) {
-    for (const auto& [name, check] : test::ConformanceChecks::all())
-      EXPECT_EQ(checks.finding(check, test::Candidate(Method::parse(spec))), "")
-          << spec << " " << name;
+    for (const auto& [name, check] : ConformanceChecks::all())
+      EXPECT_EQ(checks.finding(check, Candidate(Method::parse(spec))), "") << spec << " " << name;
   }
 }
 
 }  // namespace
-}  // namespace turnbench
+}  // namespace turnbench::test
