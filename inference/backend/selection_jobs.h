@@ -37,6 +37,9 @@ struct KeyScoreJob {
 struct PageBounds {
   std::byte *low = nullptr, *high = nullptr;  ///< [pages, head_dim] each, without gaps
   int page_tokens = 16;
+  /// If not 0, the bounds are transposed: [head_dim, column_stride] each, as in the columns of a
+  /// DimensionScoreJob.
+  std::int64_t column_stride = 0;
 };
 
 /// Computes the bounds of all pages with slots in [first, size of the set).  The bounds of a
@@ -53,7 +56,7 @@ struct PageBoundsJob {
 /// the exact scores of vectors stored in `dtype`.
 struct PageScoreJob {
   MatrixView<const float> q;  ///< [heads, head_dim]
-  PageBounds bounds;
+  PageBounds bounds;          ///< not transposed
   DType dtype = DType::kF32;
   MatrixView<float> out;  ///< [heads, pages]
 };

@@ -42,6 +42,8 @@ void bound_pages_typed(const PageBoundsJob& job, const Piece& piece) {
   const auto pages = set.pages();
   const hn::ScalableTag<T> d;
   const std::int64_t lanes = hn::Lanes(d);
+  const std::int64_t stride = job.bounds.column_stride;  // 0: the bounds are not transposed
+  std::vector<T> page(static_cast<std::size_t>(stride == 0 ? 0 : 2 * dim));
   std::vector<const T*> rows;
   for (std::int64_t p = piece.first; p < piece.first + piece.count; ++p) {
     const int first = static_cast<int>(p) * job.bounds.page_tokens;
@@ -51,12 +53,17 @@ void bound_pages_typed(const PageBoundsJob& job, const Piece& piece) {
       rows.push_back(reinterpret_cast<const T*>(pages[slot / kPageTokens]->data) +
                      slot % kPageTokens * dim);
     }
-    const std::int64_t row = (p - job.first_page) * dim;
-    T* low = reinterpret_cast<T*>(job.bounds.low) + row;
-    T* high = reinterpret_cast<T*>(job.bounds.high) + row;
+    const std::int64_t index = p - job.first_page;
+    T *lows = reinterpret_cast<T*>(job.bounds.low), *highs = reinterpret_cast<T*>(job.bounds.high);
+    T* low = stride == 0 ? lows + index * dim : page.data();
+    T* high = stride == 0 ? highs + index * dim : page.data() + dim;
     std::int64_t at = 0;
     for (; at + lanes <= dim; at += lanes) bounds_of(d, rows.data(), count, at, low, high);
     for (; at < dim; ++at) bounds_of(hn::CappedTag<T, 1>(), rows.data(), count, at, low, high);
+    for (std::int64_t i = 0; stride != 0 && i < dim; ++i) {
+      lows[i * stride + index] = low[i];
+      highs[i * stride + index] = high[i];
+    }
   }
 }
 

@@ -24,9 +24,10 @@ template <typename T>
 __device__ void bound_page(const BoundedPages& job, int page) {
   const int width = job.slots.layout.head_dim, begin = page * job.bounds.page_tokens,
             end = min(begin + job.bounds.page_tokens, job.slots.end);
-  const std::size_t at = static_cast<std::size_t>(page - job.first_page) * width;
-  T* lows = reinterpret_cast<T*>(job.bounds.low) + at;
-  T* highs = reinterpret_cast<T*>(job.bounds.high) + at;
+  const std::int64_t index = page - job.first_page, stride = job.bounds.column_stride,
+                     first = stride == 0 ? index * width : index, step = stride == 0 ? 1 : stride;
+  T* lows = reinterpret_cast<T*>(job.bounds.low) + first;
+  T* highs = reinterpret_cast<T*>(job.bounds.high) + first;
   for (int d = static_cast<int>(threadIdx.x) % kWarp; d < width; d += kWarp) {
     T low = job.slots.row<T>(begin)[d], high = low;
     for (int slot = begin + 1; slot < end; ++slot) {
@@ -34,8 +35,8 @@ __device__ void bound_page(const BoundedPages& job, int page) {
       if (to_float(x) < to_float(low)) low = x;
       if (to_float(x) > to_float(high)) high = x;
     }
-    lows[d] = low;
-    highs[d] = high;
+    lows[d * step] = low;
+    highs[d * step] = high;
   }
 }
 

@@ -241,6 +241,53 @@ TEST_P(PageScores, BoundsMayBeginWithAnyPage) {
   }
 }
 
+// Transposed bounds are the same numbers; scores can read some of their dimensions.
+TEST_P(PageScores, TransposedBoundsAreColumnsOfScores) {
+  const DType dtype = GetParam();
+  constexpr int kWidth = 20, kSlots = 150, kPage = 7, kFirst = 70, kFirstPage = 9, kStride = 17;
+  const auto backend = test::make_backend(2);
+  const KvHeadCache set = test::random_set(*backend, {kWidth, dtype, false}, kSlots, 1);
+  const auto [low, high] = bounds_of(*backend, set, kPage);
+  const std::size_t bytes = elements(kWidth, kStride) * size_of(dtype);
+  BackendArray<std::byte> columns(*backend, 2 * bytes);  // minima, then maxima
+  const PageBoundsJob job{
+      &set, kFirst, {columns.data(), columns.data() + bytes, kPage, kStride}, kFirstPage};
+  backend->update_page_bounds({&job, 1});
+  const std::vector<std::byte> stored = columns.values();
+  for (int d = 0; d < 2 * kWidth; ++d) {
+    const std::vector<float>& bounds = d < kWidth ? low : high;
+    for (int column = 0; column < kStride; ++column) {
+      const std::size_t at = elements(d, kStride) + static_cast<std::size_t>(column);
+      const int page = kFirstPage + column;
+      if (page * kPage >= kSlots || page < kFirst / kPage) {
+        ASSERT_EQ(stored[at * size_of(dtype)], std::byte{0xA5}) << d << ", " << column;
+        continue;
+      }
+      const std::size_t whole = elements(page, kWidth) + static_cast<std::size_t>(d % kWidth);
+      ASSERT_EQ(load_element(stored.data(), dtype, at), bounds[whole]) << d << ", " << column;
+    }
+  }
+  const int pages = (kSlots - 1) / kPage + 1 - kFirst / kPage, first = kFirst / kPage - kFirstPage;
+  BackendMatrix q = BackendMatrix::random(*backend, 3, 2 * kWidth, 2);
+  BackendMatrix out = BackendMatrix::blank(*backend, 3, pages);
+  const std::vector<int> dims = {3, 12, kWidth + 1, kWidth + 19};
+  const DimensionScoreJob scores{
+      q.view(), dims,  {},        columns.data() + static_cast<std::size_t>(first) * size_of(dtype),
+      kStride,  dtype, out.view()};
+  backend->score_dimensions(kScale, {&scores, 1});
+  out.read();
+  for (int h = 0; h < 3; ++h) {
+    for (int p = 0; p < pages; ++p) {
+      double sum = 0;
+      for (const int d : dims) {
+        sum += double{q.at(h, d)} * (d < kWidth ? low : high)[elements(kFirst / kPage + p, kWidth) +
+                                                              static_cast<std::size_t>(d % kWidth)];
+      }
+      ASSERT_NEAR(out.at(h, p), kScale * sum, 2e-5) << h << ", " << p;
+    }
+  }
+}
+
 TEST_P(PageScores, AreUpperBounds) {
   const DType dtype = GetParam();
   constexpr int kPage = 2;
