@@ -29,6 +29,8 @@ struct BudgetTraits {
   bool per_query_head = false;  ///< tokens that each query head reads
   /// A share refers to the tokens after the "sinks", which are kept in addition.
   bool sinks_on_top = false;
+  /// Memory traffic of a step, in tokens: half as many tokens are read, and more are kept.
+  bool is_traffic = false;
 };
 
 /// One acceleration method: its description, its parameters, and the factory of its policies.

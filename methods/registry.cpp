@@ -14,6 +14,7 @@
   X(ada_pyramidkv)           \
   X(chunkkv)                 \
   X(sentencekv)              \
+  X(rocketkv)                \
   X(sablock)                 \
   X(h2o)                     \
   X(tova)                    \

@@ -7,6 +7,7 @@
 
 #include "inference/policy/policy.h"
 #include "methods/parts/indexed_tokens.h"
+#include "methods/parts/partial_query.h"
 #include "methods/parts/top_k_selection.h"
 
 namespace turnbench {
@@ -33,13 +34,6 @@ class ColumnBuffer {
   std::int64_t sets_ = 0, dims_ = 0, element_ = 0, tokens_ = 0;
   Buffer bytes_;
   std::byte* data_ = nullptr;
-};
-
-/// The queries of a set, of which only some dimensions are read.
-struct PartialQuery {
-  std::vector<int> dims;       ///< ascending
-  std::vector<float> rows;     ///< [rows, head_dim]
-  std::vector<float> factors;  ///< [rows], of the scores; empty: all 1
 };
 
 /// A transposed copy of a layer's keys, from which scores are estimated that need some dimensions

@@ -50,9 +50,15 @@ WindowSettings budget_and_window_settings(std::string_view method, const Paramet
 WindowSettings window_settings(std::string_view method, const Parameters& p) {
   WindowSettings out = budget_and_window_settings(method, p);
   out.per_query_head = p.choice("gran") == "query_head";
-  if (const int kernel = p.integer("kernel"); kernel % 2 == 0)
-    throw input_error("{}: kernel: found {}, expected an odd number", method, kernel);
+  odd_kernel(method, p);
   return out;
+}
+
+int odd_kernel(std::string_view method, const Parameters& p) {
+  const int kernel = p.integer("kernel");
+  if (kernel % 2 == 0)
+    throw input_error("{}: kernel: found {}, expected an odd number", method, kernel);
+  return kernel;
 }
 
 }  // namespace turnbench

@@ -31,5 +31,7 @@ std::vector<ParameterInfo> window_parameters(std::string_view budget, std::strin
 WindowSettings budget_and_window_settings(std::string_view method, const Parameters& parameters);
 /// Settings from the values of `window_parameters`; also refuses an even kernel.
 WindowSettings window_settings(std::string_view method, const Parameters& parameters);
+/// The value of "kernel"; refuses an even one.
+int odd_kernel(std::string_view method, const Parameters& parameters);
 
 }  // namespace turnbench

@@ -17,7 +17,7 @@ class Quest : public Cloned<Quest, TopKSelection> {
         dense_layers_(p.integer("dense_layers")),
         last_competes_(p.choice("last") == "compete"),
         reads_generated_(p.flag("retain_generated")),
-        indices_(PageIndex(page_, reads_generated_)) {}
+        indices_(PageIndex(page_, {.prompt_only = reads_generated_})) {}
 
   void after_prefill(const LayerView& view) override {
     if (view.layer >= dense_layers_) indices_[view.layer].build(view);

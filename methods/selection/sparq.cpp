@@ -108,35 +108,13 @@ class SparQ : public Cloned<SparQ, SegmentSelection> {
   /// Whether only scores summed over heads are needed: they equal the scores of the summed queries.
   bool sums_queries(const LayerView& view) const { return !s_.of_softmax && !blends(view); }
 
-  /// Chooses the dimensions of each set: those with the largest sums of absolute values over its
-  /// heads.  The factor of a head compensates for the omitted part of its query.
+  /// The queries of each set, summed over its heads if possible.
   std::vector<PartialQuery> read_queries(const LayerView& view) const {
-    const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
-    std::vector<float> all(static_cast<std::size_t>(view.shape.heads * dim));
-    view.backend->memory()->copy_floats(view.queries.data, all.data(), all.size());
-    std::vector<PartialQuery> out;
-    for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      const MatrixView<const float> q(all.data() + static_cast<std::int64_t>(s) * heads * dim,
-                                      heads, dim);
-      std::vector<float> sums(static_cast<std::size_t>(dim));
-      for (std::int64_t h = 0; h < heads; ++h) {
-        for (std::int64_t d = 0; d < dim; ++d) sums[d] += std::abs(q(h, d));
-      }
-      PartialQuery& query = out.emplace_back();
-      for (const std::int32_t d : top_k(sums, std::min<int>(s_.dims, static_cast<int>(dim))))
-        query.dims.push_back(d);
-      for (std::int64_t h = 0; h < heads; ++h) {
-        double chosen = 0, whole = 0;
-        for (const int d : query.dims) chosen += std::abs(q(h, d));
-        for (std::int64_t d = 0; d < dim; ++d) whole += std::abs(q(h, d));
-        // A query that is zero in these dimensions has zero scores for any factor.
-        query.factors.push_back(chosen == 0 ? 1.0f : static_cast<float>(std::sqrt(whole / chosen)));
-      }
-      if (sums_queries(view)) {
-        query.rows = weighted_sum(q, std::exchange(query.factors, {}));
-      } else {
-        query.rows.assign(q.data, q.data + heads * dim);
-      }
+    std::vector<PartialQuery> out = partial_queries(view, s_.dims);
+    if (!sums_queries(view)) return out;
+    for (PartialQuery& query : out) {
+      const MatrixView<const float> q(query.rows.data(), view.heads_per_set(), view.shape.head_dim);
+      query.rows = weighted_sum(q, std::exchange(query.factors, {}));
     }
     return out;
   }

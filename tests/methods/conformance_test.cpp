@@ -250,7 +250,10 @@ TEST_P(Conformance, AchievesItsBudget) {
       const bool is_share = tokens != kBudget;
       const double sinks = is_share && values.contains("sinks") ? std::stod(values["sinks"]) : 0;
       const Policies policies = Method::parse(spec).make();
-      if (policies.eviction) {
+      const bool is_traffic = info_.budget_traits.is_traffic;
+      if (is_traffic) {
+        EXPECT_GT(c.sequence.mean_tokens(), tokens / 2) << spec;
+      } else if (policies.eviction) {
         double tolerance = rounds(values) ? 1 : 1e-9;  // a token of each set
         if (info_.budget_traits.sinks_on_top) tolerance += sinks;
         EXPECT_NEAR(c.sequence.mean_tokens(), std::min<double>(kept, prompt_tokens_), tolerance)
@@ -261,8 +264,12 @@ TEST_P(Conformance, AchievesItsBudget) {
       if (policies.has_sparse_prefill()) {
         EXPECT_LE(c.sequence.counters.prefill_pairs, c.sequence.counters.prefill_pairs_dense);
       }
-      if (!policies.selection || policies.eviction) continue;
+      if (!policies.selection || (policies.eviction && !is_traffic)) continue;
       for (int token : answer_) c.answer(token);
+      if (is_traffic) {
+        EXPECT_LE(c.sequence.counters.mean_attended(), tokens / 2 + std::stod(values["page"]) + 1)
+            << spec;
+      }
       // The current token may be additional, and with an interval the set grows until the next
       // selection. A ratio budget refers to the dialogue so far without its sinks, which are
       // additional.

@@ -57,12 +57,19 @@ class Layer {
     attention_out->set_rows(0, std::as_bytes(std::span(output_weights)).data(), DType::kF32,
                             kHidden);
     for (int i = 0; i < n; ++i) positions.push_back(i);
+    set_rows(rows);
+  }
+
+  /// Makes the last `count` tokens the rows of the pass, with the current queries.
+  void set_rows(int count) {
+    rows = count;
     const int first = n - rows;
-    for (int i = first; i < n; ++i)
-      tail.push(queries.data() + static_cast<std::size_t>(i) * width, i);
+    tail.clear();
+    for (int i = first; i < n; ++i) tail.push(queries.data() + i * tail.width(), i);
+    upload_queries();
     stats = std::make_unique<AttentionStats>(
-        *backend, shape, static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim))), 0, sets,
-        QueryRows{query_rows().rows_at(first, rows), positions.data() + first}, &tail);
+        *backend, shape, static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim))), 0,
+        sets, QueryRows{query_rows().rows_at(first, rows), positions.data() + first}, &tail);
   }
 
   /// The output of the backend's attention for the jobs of `make`, which writes to an output of
