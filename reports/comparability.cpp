@@ -111,7 +111,9 @@ class Remarks {
     }
     for (const std::string& value : values)
       remark.groups.push_back({value, names_of(respect, value)});
-    if (!is_known(remark)) out_.push_back(std::move(remark));
+    if (is_known(remark)) return;
+    std::erase_if(out_, [&](const auto& other) { return is_part(other, remark); });
+    out_.push_back(std::move(remark));
   }
 
   void add_if_differs(const Respect& respect, std::string_view parameter) {
@@ -139,11 +141,15 @@ class Remarks {
     return out;
   }
 
-  /// Methods with two kinds of policies are compared in both, possibly with the same result.
+  /// Methods with two kinds of policies are compared in both; the result for one kind may be a part
+  /// of that for the other.
   bool is_known(const ComparabilityRemark& remark) const {
-    return std::any_of(out_.begin(), out_.end(), [&](const ComparabilityRemark& other) {
-      return other.subject == remark.subject && other.values == remark.values;
-    });
+    return std::any_of(out_.begin(), out_.end(),
+                       [&](const auto& other) { return is_part(remark, other); });
+  }
+  static bool is_part(const ComparabilityRemark& part, const ComparabilityRemark& whole) {
+    return part.subject == whole.subject && std::includes(whole.values.begin(), whole.values.end(),
+                                                          part.values.begin(), part.values.end());
   }
 
   const std::vector<Subject>& subjects_;

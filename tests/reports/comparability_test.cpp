@@ -120,6 +120,24 @@ TEST(Comparability, MethodsWithoutPoolingAreNamed) {
             Lines{"pooling of scores: max in snapkv; none in sablock"});
 }
 
+// rocketkv evicts and selects: the comparison with both other methods replaces those of one kind.
+TEST(Comparability, AParameterIsNamedOnceForMethodsOfTwoKinds) {
+  const std::string rocketkv = "rocketkv:budget=100,answer=32";
+  EXPECT_EQ(Table()
+                .add("first = " + rocketkv + ",page=1")
+                .add("second = " + rocketkv + ",page=2")
+                .add("quest:budget=100")
+                .lines("page"),
+            Lines{"page: 1 in first; 2 in second; 16 in quest"});
+  EXPECT_EQ(Table()
+                .add("first = " + rocketkv + ",kernel=1")
+                .add("second = " + rocketkv + ",kernel=3")
+                .add("snapkv:budget=100")
+                .add("quest:budget=100")
+                .lines("kernel"),
+            Lines{"kernel: 1 in first; 3 in second; 7 in snapkv"});
+}
+
 // A label that shows the setting needs no remark.
 TEST(Comparability, MethodsThatEvictBeforeTheQuestionAreNamed) {
   const std::string before = ":budget=100,compress=before_question";
