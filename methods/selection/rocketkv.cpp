@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/error.h"
 #include "methods/method.h"
 #include "methods/parts/budgeted_eviction.h"
 #include "methods/parts/page_index.h"
@@ -56,6 +57,12 @@ class PromptEviction : public Cloned<PromptEviction, EvictionPolicy> {
   KeepSets after_prefill(const LayerView& view) override {
     const Stages stages = rule_.of(view.prompt_tokens, view.shape.head_dim);
     if (stages.everything) return {};
+    if (stages.kept < view.prompt_tokens && stages.kept <= scorer_->window()) {
+      throw input_error(
+          "rocketkv: found {} of {} tokens to be kept of the prompt, expected more than the window "
+          "of {}",
+          stages.kept, view.prompt_tokens, scorer_->window());
+    }
     WindowSettings window;
     window.budget.method = "rocketkv";
     window.budget.mean.value = stages.kept;
@@ -154,11 +161,14 @@ MethodInfo rocketkv() {
           "their pages, so that a step can read a part of a page); the current token is always "
           "read (official code: if its page is selected); `answer` is the maximal length of the "
           "answer, which the official code takes from the dataset; a budget of all tokens of the "
-          "prompt reads everything (official code: half of the budget); RocketKV-MT, which keeps "
-          "all tokens for later turns and filters them anew in each turn, is this method with "
-          "history=reprefill, except that later turns then read earlier answers as a prefill "
-          "computes them; ties go to the lower position; probabilities below e^-87 count as 0, so "
-          "their pages are ties",
+          "prompt keeps and reads everything (official code: half of the budget); n counts the "
+          "tokens of earlier turns, evicted or not; all numbers are rounded down, except the "
+          "number of pages that are read; with compress=before_question, a budget that is a share, "
+          "n and s refer to the text before the question for the tokens that are kept, and to the "
+          "whole prompt for the pages that are read; RocketKV-MT, which keeps all tokens for later "
+          "turns and filters them anew in each turn, is this method with history=reprefill, except "
+          "that later turns then read earlier answers as a prefill computes them; ties go to the "
+          "lower position; probabilities below e^-87 count as 0, so their pages are ties",
       .parameters =
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens of traffic per step"},
            {"window", Kind::kInteger, "32", "tokens", "last tokens of the prompt, always kept", 1,
@@ -171,7 +181,7 @@ MethodInfo rocketkv() {
             "page size; 0: ceil(sqrt(s)), but 1 if that exceeds s = max(1, (kept + answer) / "
             "budget)"},
            {"r", Kind::kInteger, "0", "dimensions",
-            "dimensions of a query that are read; 0: head_dim * page / s"}},
+            "dimensions of a query that are read; 0: head_dim * page / s, at most head_dim"}},
       .budget_traits = {.is_traffic = true},
       .make = [](const Parameters& p) {
         const StageRule rule{.budget = p.budget("budget"),

@@ -213,7 +213,7 @@ TEST(RocketKv, RefusesAnEvenKernelAndATooSmallStage) {
               (void)Method::parse("rocketkv:budget=20,kept=30")
                   .make()
                   .eviction->after_prefill(layer.view());
-            }).find("expected more than the window of 32"),
+            }).find("to be kept of the prompt, expected more than the window of 32"),
             std::string::npos);
 }
 

@@ -2,6 +2,7 @@
 
 from model import Hooks, Prompt
 from prefills import round_
+from selections import rocketkv
 from turn import Turn
 
 
@@ -37,6 +38,8 @@ class KeptTurn(Turn):
             return Hooks()
         if method.function is round_:
             parameters["read"] = self.read.setdefault(method.label, {})
+        elif method.function is rocketkv:  # divides its budget itself
+            parameters["evicts"] = not self.previous or method.history == "recompress"
         elif 0 < parameters.get("budget", 0) < 1:
             parameters["budget"] = int(parameters["budget"] * len(argument.tokens))
         hooks = method.function(argument, **parameters)

@@ -37,6 +37,11 @@ class Method(typing.NamedTuple):
                                                  p.loopserve)
 
     @property
+    def always(self):
+        """The method is applied even if the budget is not smaller than the prompt."""
+        return self.function is s.rocketkv
+
+    @property
     def text(self):
         more = ["compress=before_question"] if self.before_question else []
         return written(self.function, self.parameters, more)
@@ -62,6 +67,8 @@ _EVICTIONS = [
     Method(e.expected_attention, dict(budget=64)),
     Method(e.lagkv, dict(budget=64, lag=8)),
     Method(e.kvzip, dict(budget=96, chunk=100)),
+    Method(s.rocketkv, dict(budget=64, answer=8)),
+    Method(s.rocketkv, dict(budget=0.2, window=8, kernel=7, answer=8)),
 ]
 _OTHERS = [
     Method(e.duoattention, dict(gates="gates.tsv", sinks=4, recent=60)),
@@ -76,6 +83,12 @@ _OTHERS = [
     Method(s.loopserve_decode, dict(budget=64, first=2, n_d=3)),
     Method(s.shadowkv, dict(budget=64, rank=32, outliers=2)),
     Method(s.sentencekv, dict(budget=34, sinks=4, recent=8)),
+    Method(s.rocketkv, dict(budget=64)),
+    Method(s.rocketkv, dict(budget=33, answer=4)),
+    Method(s.rocketkv, dict(budget=16, window=4, kernel=5, answer=8)),
+    Method(s.rocketkv, dict(budget=48, kept=80, page=7, r=5)),
+    Method(s.rocketkv, dict(budget=64, kept=200)),
+    Method(s.rocketkv, dict(budget=131, kept=80, page=5, answer=8)),
     Method(p.a_shape, dict(n_init=4, n_local=64)),
     Method(p.tri_shape, dict(n_init=4, n_local=64, n_last=50)),
     Method(p.minference, dict(vertical=40, slash=120)),
@@ -103,6 +116,8 @@ _ONCE = [
     Method(e.tova, dict(budget=64)),
     Method(e.adakv, dict(budget=64)),
     Method(p.round_, dict()),
+    Method(s.rocketkv, dict(budget=64, answer=8)),
+    Method(s.rocketkv, dict(budget=0.25, window=8, answer=8), before_question=True),
 ]
 _KEPT = _ONCE + [
     Method(h.full, dict()),

@@ -9,7 +9,7 @@ import json
 import numpy as np
 
 from model import Hooks, attention_weights, log_softmax, read_safetensors
-from ranking import best, groups, window_scores
+from ranking import best, best_and_last, groups, window_scores
 
 
 def _for_heads(per_kv_head, model):
@@ -194,6 +194,61 @@ def sentencekv(prompt, budget, window=32, kernel=7, semantic_factor=3, sinks=32,
             order = order[(order > sinks) & (order < tokens - recent)][: budget - sinks - recent]
             out.append(np.concatenate([np.arange(sinks), np.sort(order),
                                        np.arange(tokens - recent, tokens)]))
+        return _for_heads(out, model)
+    return Hooks(select=select)
+
+
+def _rocketkv_rule(tokens, budget, answer, kept):
+    """The budget of a prompt as a number of tokens, and the tokens that are kept of it."""
+    budget = max(1, int(budget * tokens)) if budget < 1 else budget
+    if tokens <= budget:
+        return budget, tokens
+    total = tokens + answer
+    ratio = total / budget
+    capacity = int(total / ratio ** min(0.2 + 0.06 * np.log2(ratio), 0.8))
+    return budget, kept or max(capacity - answer, min(answer, tokens))
+
+
+def rocketkv(prompt, budget, window=32, kernel=63, answer=128, kept=0, page=0, r=0, evicts=True):
+    """Keeps tokens like snapkv.  A step then reads its own token, and the pages with the most
+    attention, estimated from the largest dimensions of a group's queries and bounds of the keys.
+    evicts: not in a later turn of compress_once.  With compress=before_question the first stage
+    follows the rule for the text before the question, the second one that for the whole prompt."""
+    model, (_, count) = prompt.model, _rocketkv_rule(len(prompt.tokens), budget, answer, kept)
+    for rows in prompt.layers:
+        size = len(rows.cache.keys[0])
+        if evicts and size > count:
+            for head, scores in enumerate(window_scores(rows, window, kernel)):
+                rows.cache.keep(head, best_and_last(scores, count - window, size))
+    settings = []  # of the answer's steps: size and number of the pages, and dimensions
+
+    def second_stage(tokens):
+        own, count = _rocketkv_rule(tokens, budget, answer, kept)
+        if tokens <= own:
+            return None
+        reduction = max(1, (count + answer) / own)
+        size = int(np.ceil(np.sqrt(reduction)))
+        size = page or (size if size <= reduction else 1)
+        return size, max(1, -(-(own // 2) // size)), r or int(model.head_dim * size / reduction)
+
+    def select(rows):
+        if not settings:
+            settings.append(second_stage(rows.cache.positions[0][-1]))  # the first step's position
+        if settings[0] is None:
+            return None
+        size, number, dimensions = settings[0]
+        tokens, out = len(rows.cache.keys[0]), []
+        for keys, queries in zip(rows.cache.keys, groups(rows.query[:, 0], rows)):
+            signs = np.where(sum(queries) > 0, 1, -1)
+            bounds = np.maximum.reduceat(keys * signs, np.arange(0, tokens, size))
+            read, weights = best(np.abs(queries).sum(0), dimensions), []
+            for query in queries:
+                share = np.abs(query[read]).sum() / np.abs(query).sum()
+                logits = bounds[:, read] @ (query * signs)[read]
+                weights.append(attention_weights(logits / np.sqrt(model.head_dim * share)))
+            chosen = np.isin(np.arange(tokens) // size, best(np.mean(weights, 0), number))
+            chosen[-1] = True
+            out.append(np.flatnonzero(chosen))
         return _for_heads(out, model)
     return Hooks(select=select)
 

@@ -70,7 +70,7 @@ class Turn:
             return prompt, hooks._replace(mask=None), pairs
         prompt = self._computed(method)
         begin, hooks = len(prompt.tokens), Hooks()
-        if begin > method.parameters.get("budget", 0):  # else all tokens are kept and read
+        if method.always or begin > method.parameters.get("budget", 0):  # else all are read
             hooks = self._apply(method, prompt)
         if begin < len(self.tokens):
             prompt = Prompt(self.model, self.tokens, self.cue, before=prompt)
