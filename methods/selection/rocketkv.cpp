@@ -35,7 +35,7 @@ struct StageRule {
     const double first = std::min(0.2 + 0.06 * std::log2(ratio), 0.8);  // exponent of stage 1
     const int by_rule = std::max(static_cast<int>(all / std::pow(ratio, first)),
                                  std::min(2 * answer, prompt_tokens + answer));
-    const int remaining = kept > 0 ? kept + answer : by_rule;
+    const int remaining = kept > 0 ? std::min(kept, prompt_tokens) + answer : by_rule;
     const double second = std::max(1.0, remaining / tokens);  // of stage 2
     const auto root = static_cast<int>(std::ceil(std::sqrt(second)));
     Stages out{.kept = remaining - answer, .page = page > 0 ? page : root <= second ? root : 1};
@@ -59,8 +59,9 @@ class PromptEviction : public Cloned<PromptEviction, EvictionPolicy> {
     if (stages.everything) return {};
     if (stages.kept < view.prompt_tokens && stages.kept <= scorer_->window()) {
       throw input_error(
-          "rocketkv: found {} of {} tokens to be kept of the prompt, expected more than the window "
-          "of {}",
+          "rocketkv: found {} of {} prompt tokens to be kept, as budget and answer require, "
+          "expected "
+          "more than the window of {}",
           stages.kept, view.prompt_tokens, scorer_->window());
     }
     WindowSettings window;
@@ -152,31 +153,39 @@ MethodInfo rocketkv() {
           "Behnam et al., RocketKV: Accelerating Long-Context LLM Inference via Two-Stage KV Cache "
           "Compression, 2025",
       .budget_unit =
-          "b tokens of memory traffic per KV head and step: b / 2 tokens are read, in whole pages; "
-          "the other half stands for the scores of pages.  If prompt and answer have n tokens, n / "
-          "c^e - answer tokens of the prompt are kept, at least `answer` of them; c = n / b, e = "
-          "min(0.2 + 0.06 log2 c, 0.8)",
+          "b tokens of memory traffic per KV head and step: b / 2 tokens are read, in whole pages, "
+          "at least one; the other half stands for the scores of pages; if prompt and answer have "
+          "n tokens, n / c^e - answer tokens of the prompt are kept, at least `answer` of them; c "
+          "= n / b, e = min(0.2 + 0.06 log2 c, 0.8)",
       .deviations =
-          "pages compete, as in TensorRT-LLM (official code: tokens, which have the scores of "
-          "their pages, so that a step can read a part of a page); the current token is always "
-          "read (official code: if its page is selected); `answer` is the maximal length of the "
-          "answer, which the official code takes from the dataset; a budget of all tokens of the "
-          "prompt keeps and reads everything (official code: half of the budget); n counts the "
-          "tokens of earlier turns, evicted or not; all numbers are rounded down, except the "
-          "number of pages that are read; with compress=before_question, a budget that is a share, "
-          "n and s refer to the text before the question for the tokens that are kept, and to the "
-          "whole prompt for the pages that are read; RocketKV-MT, which keeps all tokens for later "
-          "turns and filters them anew in each turn, is this method with history=reprefill, except "
-          "that later turns then read earlier answers as a prefill computes them; ties go to the "
-          "lower position; probabilities below e^-87 count as 0, so their pages are ties",
+          "attention from the window to the tokens before it is summed over rows and over the "
+          "query heads of a KV head, then pooled; a page's score is a query's product with the "
+          "maxima of its keys, or with their minima where the sum of the group's queries is not "
+          "positive, in the r dimensions with the largest absolute values over the group; it is "
+          "divided by the root of head_dim times these dimensions' share of the sum of the query's "
+          "absolute values; pages compete by their mean probability over the group, as in "
+          "TensorRT-LLM (official code: tokens, which have the scores of their pages, so that a "
+          "step can read a part of a page); answer tokens compete, too; the current token is "
+          "always read (official code: if its page is selected); `answer` only sets how many "
+          "tokens are kept (the official code takes the maximal length of the answer from the "
+          "dataset); a budget of all tokens of the prompt keeps and reads everything (official "
+          "code: half of the budget); n counts the tokens of earlier turns, evicted or not; b, b / "
+          "2, r and the kept tokens are rounded down; with compress=before_question, the kept "
+          "tokens follow from the text before the question, the pages from the whole prompt; "
+          "RocketKV-MT, which keeps all tokens for later turns and filters them anew in each turn, "
+          "is this method with history=reprefill, except that later turns then read earlier "
+          "answers as a prefill computes them; ties go to the lower position; probabilities below "
+          "e^-87 count as 0, so their pages are ties",
       .parameters =
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens of traffic per step"},
            {"window", Kind::kInteger, "32", "tokens", "last tokens of the prompt, always kept", 1,
             4096},
            {"kernel", Kind::kInteger, "63", "tokens", "width of the pooling kernel, odd", 1, 255},
            {"pool", Kind::kChoice, "max", "max|avg|none", "pooling of the scores"},
-           {"answer", Kind::kInteger, "128", "tokens", "tokens reserved for the answer", 1},
-           {"kept", Kind::kInteger, "0", "tokens", "prompt tokens kept; 0: as the budget requires"},
+           {"answer", Kind::kInteger, "128", "tokens",
+            "tokens reserved for the answer, which may be longer", 1},
+           {"kept", Kind::kInteger, "0", "tokens",
+            "prompt tokens kept, more than the window; 0: as the budget requires"},
            {"page", Kind::kInteger, "0", "tokens",
             "page size; 0: ceil(sqrt(s)), but 1 if that exceeds s = max(1, (kept + answer) / "
             "budget)"},
@@ -189,6 +198,10 @@ MethodInfo rocketkv() {
                              .kept = p.integer("kept"),
                              .page = p.integer("page"),
                              .dims = p.integer("r")};
+        if (const int window = p.integer("window"); rule.kept > 0 && rule.kept <= window) {
+          throw input_error("rocketkv: kept: found {}, expected more than the window of {}",
+                            rule.kept, window);
+        }
         const AttentionScorer::Settings scores{.window = p.integer("window"),
                                                .group = GroupRule::kSum,
                                                .pooling = parse_pooling(p.choice("pool")),

@@ -207,14 +207,28 @@ TEST(RocketKv, RefusesAnEvenKernelAndATooSmallStage) {
   };
   EXPECT_EQ(message([] { (void)Method::parse("rocketkv:kernel=4").make(); }),
             "method: rocketkv: kernel: found 4, expected an odd number");
+  EXPECT_EQ(message([] { (void)Method::parse("rocketkv:kept=32").make(); }),
+            "method: rocketkv: kept: found 32, expected more than the window of 32");
   Steps layer(1, 1, 16, 300, 300, 1);
   layer.set_rows(300);
-  EXPECT_NE(message([&] {
-              (void)Method::parse("rocketkv:budget=20,kept=30")
+  EXPECT_EQ(message([&] {
+              (void)Method::parse("rocketkv:budget=20,answer=1,window=100")
                   .make()
                   .eviction->after_prefill(layer.view());
-            }).find("to be kept of the prompt, expected more than the window of 32"),
-            std::string::npos);
+            }),
+            "rocketkv: found 91 of 300 prompt tokens to be kept, as budget and answer require, "
+            "expected more than the window of 100");
+}
+
+// The page size follows from the tokens that a prompt has.
+TEST(RocketKv, KeepsAtMostThePrompt) {
+  Steps layer(1, 2, 16, 200, 203, 5);
+  const auto more = layer.policy("rocketkv:budget=40,answer=8,kept=5000"),
+             all = layer.policy("rocketkv:budget=40,answer=8,kept=200");
+  for (int i = 0; i < 3; ++i) {
+    layer.step();
+    EXPECT_EQ(more->select(layer.view(3)).slots, all->select(layer.view(3)).slots);
+  }
 }
 
 }  // namespace

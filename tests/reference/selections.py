@@ -206,7 +206,7 @@ def _rocketkv_rule(tokens, budget, answer, kept):
     total = tokens + answer
     ratio = total / budget
     capacity = int(total / ratio ** min(0.2 + 0.06 * np.log2(ratio), 0.8))
-    return budget, kept or max(capacity - answer, min(answer, tokens))
+    return budget, min(kept, tokens) or max(capacity - answer, min(answer, tokens))
 
 
 def rocketkv(prompt, budget, window=32, kernel=63, answer=128, kept=0, page=0, r=0, evicts=True):
