@@ -20,12 +20,11 @@ constexpr const char* kNone = "none";
 struct UniversalParameter {
   std::string_view name, subject;
   bool of_evictions = false;
-  std::string_view usual = {};  ///< labels need not show this value; "": labels do not count
 };
 constexpr std::array kUniversal = {UniversalParameter{"sinks", "sinks"},
                                    UniversalParameter{"dense_layers", "dense layers"},
                                    UniversalParameter{"pool", "pooling of scores", true},
-                                   UniversalParameter{"compress", "compress", true, "prompt"}};
+                                   UniversalParameter{"compress", "compress", true}};
 
 /// A method of the table, with the resources that its answers used in all cells of the table.
 struct Subject {
@@ -86,18 +85,6 @@ class Remarks {
       }
     }
     return false;
-  }
-
-  /// True if each method's label shows a value that is not the usual one.
-  bool are_shown(const Respect& respect, const UniversalParameter& universal) const {
-    if (universal.usual.empty()) return false;
-    for (std::size_t i = 0; i < subjects_.size(); ++i) {
-      const std::optional<std::string>& value = respect.values[i];
-      const std::string shown = fmt::format("{}={}", universal.name, value.value_or(""));
-      if (value && *value != universal.usual && subjects_[i].label.find(shown) == std::string::npos)
-        return false;
-    }
-    return true;
   }
 
   void add(const Respect& respect) {
@@ -213,7 +200,7 @@ void compare_universal(const std::vector<Subject>& subjects, Remarks& remarks) {
       respect.values.push_back(value);
       respect.own_names.push_back(value && *value != kNone ? name : "");
     }
-    if (!remarks.are_shown(respect, universal)) remarks.add_if_differs(respect, universal.name);
+    remarks.add_if_differs(respect, universal.name);
   }
 }
 
