@@ -15,10 +15,10 @@ ProbeInfo recall() {
       .metric = "recall",
       .deviations =
           "k is the number of tokens that the method reads for a query head, including sinks, "
-          "window and current token; tokens with an attention of 0 in float32 are never among "
-          "the best, even if fewer than k remain; a layer that reads everything counts as 1, but a "
-          "method without a selection has no value; hidden states are full attention's in every "
-          "layer",
+          "window and current token; tokens with an attention of 0 in float32 are never among the "
+          "best, even if fewer than k remain; only cached tokens count, not those that a method "
+          "has evicted before; a layer that reads everything counts as 1, but a method without a "
+          "selection has no value; hidden states are full attention's in every layer",
       .input = ProbeInfo::Input::kAnswer,
       .parameters =
           {{"method", Kind::kMethod, "", "method",

@@ -32,8 +32,9 @@ ProbeInfo selected_mass() {
           .metric = "selected_mass",
           .deviations =
               "the paper gives no formula; here: the mean over query heads, layers and the "
-              "answer's tokens; a layer that reads everything counts as 1, but a method without a "
-              "selection has no value; hidden states are full attention's in every layer",
+              "answer's tokens; only cached tokens count, not those that a method has evicted "
+              "before; a layer that reads everything counts as 1, but a method without a selection "
+              "has no value; hidden states are full attention's in every layer",
           .input = ProbeInfo::Input::kAnswer,
           .parameters =
               {{"method", Kind::kMethod, "", "method",
