@@ -222,6 +222,7 @@ void print(const PlannedRun& run) {
              memory.total == memory.at_most
                  ? ""
                  : ": the maximum if all answers differ and reach their length limits");
+  fmt::print("    program without models {}\n", range(memory.process, memory.process));
   for (const PlannedMemory::OfModel& m : memory.models) {
     fmt::print("    {}: weights {}, each of {} workers {}\n", m.name,
                range(m.bytes.weights, m.bytes.weights), m.workers,

@@ -8,7 +8,7 @@ const std::vector<TableValue>& table_values() {
       kLong = "cells that run alone (\"isolated\") with answers of three tokens or more",
       kHost = "methods with placement=host",
       kUpper = "methods that select once for all upper layers",
-      kHostLong = "methods with placement=host, where a prompt is longer than what they read";
+      kHostLong = "methods with placement=host whose prompts are longer than what they read";
   static const std::vector<TableValue> values = {
       {"score", "x100", 100, "value of the metric"},
       {"kl", "nats a token", 1,
