@@ -128,8 +128,9 @@ void Method::add(const MethodInfo& info, const Spec& spec, const std::string& wh
   for (const auto& item : spec.given) (is_placement(item.first) ? placed : own).insert(item);
   const std::string place = where + ": " + spec.name;
   const bool before_question = take_compress(own, place);
+  const auto others = and_also({compress_parameter()}, placement_parameters());
   parts_.push_back(
-      {&info, Parameters::check(info.parameters, own, place, folder), {}, before_question});
+      {&info, Parameters::check(info.parameters, own, place, folder, others), {}, before_question});
   // The settings of all parts override the defaults of all parts.
   for (const auto& [name, value] : placed) {
     const auto [known, is_new] = given_placement_.emplace(name, value);

@@ -209,9 +209,10 @@ std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
 
 Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
                              const std::map<std::string, std::string>& given,
-                             const std::string& where, const std::filesystem::path& folder) {
+                             const std::string& where, const std::filesystem::path& folder,
+                             const std::vector<ParameterInfo>& others) {
   std::vector<std::string_view> known;
-  for (const ParameterInfo& p : declared) known.push_back(p.name);
+  for (const ParameterInfo& p : and_also(declared, others)) known.push_back(p.name);
   for (const auto& [name, value] : given) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string near = nearest_name(name, known);

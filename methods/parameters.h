@@ -89,10 +89,12 @@ class Parameters {
   const ParameterValues& values() const { return values_; }
 
   /// Checks `given` against the declarations; `where` names the method in messages; relative paths
-  /// are resolved against `folder`.
+  /// are resolved against `folder`.  others: parameters that could have been given, too, for the
+  /// message about an unknown one.
   static Parameters check(const std::vector<ParameterInfo>& declared,
                           const std::map<std::string, std::string>& given, const std::string& where,
-                          const std::filesystem::path& folder = {});
+                          const std::filesystem::path& folder = {},
+                          const std::vector<ParameterInfo>& others = {});
 
  private:
   const std::string& text(std::string_view name) const;
