@@ -153,29 +153,32 @@ MethodInfo rocketkv() {
           "Behnam et al., RocketKV: Accelerating Long-Context LLM Inference via Two-Stage KV Cache "
           "Compression, 2025",
       .budget_unit =
-          "b tokens of memory traffic per KV head and step: b / 2 tokens are read, in whole pages, "
-          "at least one; the other half stands for the scores of pages; if prompt and answer have "
-          "n tokens, n / c^e - answer tokens of the prompt are kept, at least `answer` of them; c "
-          "= n / b, e = min(0.2 + 0.06 log2 c, 0.8)",
+          "b tokens of memory traffic per KV head and step: b / 2 tokens, rounded up to whole "
+          "pages, are read; the other half stands for the scores of pages; if prompt and answer "
+          "have n tokens, n / c^e - answer tokens of the prompt are kept, at least `answer` of "
+          "them; c = n / b, e = min(0.2 + 0.06 log2 c, 0.8)",
       .deviations =
-          "attention from the window to the tokens before it is summed over rows and over the "
-          "query heads of a KV head, then pooled; a page's score is a query's product with the "
-          "maxima of its keys, or with their minima where the sum of the group's queries is not "
-          "positive, in the r dimensions with the largest absolute values over the group; it is "
-          "divided by the root of head_dim times these dimensions' share of the sum of the query's "
-          "absolute values; pages compete by their mean probability over the group, as in "
-          "TensorRT-LLM (official code: tokens, which have the scores of their pages, so that a "
-          "step can read a part of a page); answer tokens compete, too; the current token is "
-          "always read (official code: if its page is selected); `answer` only sets how many "
-          "tokens are kept (the official code takes the maximal length of the answer from the "
-          "dataset); a budget of all tokens of the prompt keeps and reads everything (official "
-          "code: half of the budget); n counts the tokens of earlier turns, evicted or not; b, b / "
-          "2, r and the kept tokens are rounded down; with compress=before_question, the kept "
-          "tokens follow from the text before the question, the pages from the whole prompt; "
-          "RocketKV-MT, which keeps all tokens for later turns and filters them anew in each turn, "
-          "is this method with history=reprefill, except that later turns then read earlier "
-          "answers as a prefill computes them; ties go to the lower position; probabilities below "
-          "e^-87 count as 0, so their pages are ties",
+          "first stage: attention from the window to the tokens before it is summed over rows and "
+          "over the query heads of a KV head, then pooled; second stage: pages are consecutive "
+          "kept tokens of a KV head, generated tokens included; a query's score of a page is its "
+          "product with the maxima of the page's keys, or with their minima where the sum of the "
+          "group's queries is not positive, over the r dimensions with the largest mean absolute "
+          "values of the group, divided by sqrt(head_dim * a), where a is the share of these "
+          "dimensions in the sum of the query's absolute values; pages compete by their mean "
+          "probability over the group, as in TensorRT-LLM (official code: tokens, which have the "
+          "scores of their pages, so that a step can read a part of a page); the current token is "
+          "always read (official code: if its page is selected); `answer` is reserved in the rules "
+          "for kept tokens, page size and r, but does not limit the answer (official code: the "
+          "maximal length of the dataset's answers); a budget of all tokens of the prompt keeps "
+          "and reads everything (official code: reads b / 2); b, b / 2, kept tokens and r are "
+          "rounded down, r is at least 1; n counts all turns, with evicted tokens (official "
+          "multi-turn runs: the first prompt in all turns, and a window of 128); with "
+          "compress=before_question, n is the text before the question for the kept tokens, and "
+          "the whole prompt for page size, r and the pages read; RocketKV-MT, which keeps all "
+          "tokens for later turns and filters them anew in each turn, is this method with "
+          "history=reprefill, except that later turns then read earlier answers as a prefill "
+          "computes them; ties go to the lower position; probabilities below e^-87 count as 0, so "
+          "their pages are ties",
       .parameters =
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens of traffic per step"},
            {"window", Kind::kInteger, "32", "tokens", "last tokens of the prompt, always kept", 1,
