@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <numeric>
-#include <utility>
+#include <string>
+#include <vector>
 
-#include "tests/inference/conversation.h"
+#include "common/error.h"
 #include "tests/methods/made_steps.h"
 
 namespace turnbench {
