@@ -196,7 +196,8 @@ TEST(Method, BadSpecsAreRefusedWithWhatWasExpected) {
   EXPECT_NE(message_of("snapkv:budget=64,budget=64").find("twice"), std::string::npos);
   EXPECT_NE(message_of("snapkv:pool=median").find("max, avg, none"), std::string::npos);
   EXPECT_NE(message_of("snapkv:window=0").find("from 1"), std::string::npos);
-  EXPECT_NE(message_of("full:budget=3").find("expected none"), std::string::npos);
+  EXPECT_NE(message_of("full:budget=3").find("expected one of: compress, placement"),
+            std::string::npos);
   EXPECT_NE(message_of("streamingllm:rolling=maybe").find("true or false"), std::string::npos);
   EXPECT_NE(message_of("").find("unknown method"), std::string::npos);
   EXPECT_NE(message_of("oracle:local=2").find("from 0 to 1"), std::string::npos);
