@@ -67,11 +67,18 @@ TEST(RocketKv, ReadsThePagesOfTheOfficialCode) {
 // A budget gives the same stages as their values in the official code.
 TEST(RocketKv, DividesABudgetLikeTheOfficialCode) {
   for (const Json& c : golden_cases("rule")) {
-    if (c["prompt"] > 10000) continue;  // the layer is computed whole
     const int prompt = c["prompt"], page = c["page"], dim = 64, kept = c["kept"];
-    Steps layer(1, 2, dim, prompt, prompt + 3, 5);
     const auto budget =
         fmt::format("rocketkv:budget={},answer={}", c["budget"].get<int>(), c["answer"].get<int>());
+    PromptSize size;
+    size.shape = {4, 2, 1, dim};
+    size.tokens = std::min(prompt, kept);
+    size.prompt_tokens = prompt;
+    EXPECT_EQ(Method::parse(budget).make().selection->demand(size, nullptr).step_tokens,
+              (c["read"].get<int>() + page - 1) / page * page)
+        << budget;
+    if (prompt > 10000) continue;  // the rest computes the whole layer
+    Steps layer(1, 2, dim, prompt, prompt + 3, 5);
     const auto values = fmt::format("rocketkv:budget={},answer={},kept={},page={},r={}",
                                     2 * c["read"].get<int>(), c["answer"].get<int>(), kept, page,
                                     static_cast<int>(dim * page / c["ratio"].get<double>()));
