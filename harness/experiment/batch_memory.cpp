@@ -49,15 +49,16 @@ void BatchMemory::add_columns(std::size_t rules, std::int64_t tokens) {
                 static_cast<std::size_t>(config_.heads * config_.layers);
 }
 
-void BatchMemory::add_prefill(std::int64_t rows, std::int64_t context, bool whole,
+void BatchMemory::add_prefill(PrefillCall call, std::int64_t rows, std::int64_t context, bool whole,
                               bool pre_rope_keys) {
   const Engine::Options engine;
+  PassSize& pass = passes_[static_cast<std::size_t>(call)];
   const std::int64_t taken = whole ? rows : std::min<std::int64_t>(rows, engine.prefill_chunk);
   const std::int64_t most = std::max<std::int64_t>(taken, engine.max_rows);
-  pass_.rows = std::min(std::max(pass_.rows, most), pass_.rows + taken);
-  pass_.total_context += context;
-  pass_.longest_context = std::max(pass_.longest_context, context);
-  pass_.pre_rope_keys |= pre_rope_keys;
+  pass.rows = std::min(std::max(pass.rows, most), pass.rows + taken);
+  pass.total_context += context;
+  pass.longest_context = std::max(pass.longest_context, context);
+  pass.pre_rope_keys |= pre_rope_keys;
 }
 
 std::size_t BatchMemory::decoded_bytes(const Policies& policies, int sets, std::int64_t tokens,
@@ -67,13 +68,15 @@ std::size_t BatchMemory::decoded_bytes(const Policies& policies, int sets, std::
 }
 
 BatchBytes BatchMemory::bytes() const {
-  PassSize pass = pass_;
-  pass.sequences = sequences_;  // sequences that decode together
-  const std::size_t scratch =
-      scratch_bytes_of(devices_.front(), available_processors(), config_, pass);
+  std::size_t workspace = 0;
+  for (PassSize pass : passes_) {
+    pass.sequences = sequences_;  // sequences that decode together
+    const std::size_t scratch =
+        scratch_bytes_of(devices_.front(), available_processors(), config_, pass);
+    workspace = std::max(workspace, workspace_bytes_of(config_, pass, scratch, devices_.size()));
+  }
   BatchBytes out = held_;
-  out.rest += std::max(decoded_in_step_, decoded_in_prompt_);
-  out.rest += workspace_bytes_of(config_, pass, scratch, devices_.size());
+  out.rest += std::max(decoded_in_step_, decoded_in_prompt_) + workspace;
   return out;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -34,6 +35,16 @@ struct BatchBytes {
   }
 };
 
+/// The calls of `Engine::prefill` in a turn, one after another (see prefill_groups.h).
+enum class PrefillCall {
+  kDenseHistory,
+  kPreviousQuestion,  ///< rows of the previous turn's question, for prefills up to the question
+  kShared,            ///< rows that these share with the prefill of the whole prompt
+  kRest,              ///< the other rows, up to the end of each prefill
+  kQuestion,          ///< the question, after methods have evicted before it
+  kCount
+};
+
 /// The sequences that run at the same time: their keys and values, and their largest pass.
 class BatchMemory {
  public:
@@ -42,7 +53,7 @@ class BatchMemory {
         weights_(model.dtype),
         dtype_(model.entry.kv_dtype),
         devices_(devices) {
-    pass_.math = with_cache(model.entry.math, dtype_);
+    for (PassSize& pass : passes_) pass.math = with_cache(model.entry.math, dtype_);
   }
 
   /// The layout of pages with the rows of `policies`.
@@ -83,7 +94,8 @@ class BatchMemory {
   void add_columns(std::size_t rules, std::int64_t tokens);
   /// Adds a prefill of `rows` rows with a context of up to `context` tokens, in one pass if
   /// `whole`.
-  void add_prefill(std::int64_t rows, std::int64_t context, bool whole, bool pre_rope_keys);
+  void add_prefill(PrefillCall call, std::int64_t rows, std::int64_t context, bool whole,
+                   bool pre_rope_keys);
   BatchBytes bytes() const;
 
  private:
@@ -97,7 +109,8 @@ class BatchMemory {
   BatchBytes held_;
   std::size_t decoded_in_step_ = 0, decoded_in_prompt_ = 0;
   std::size_t sequences_ = 0;
-  PassSize pass_;
+  /// The largest pass of each call.
+  std::array<PassSize, static_cast<std::size_t>(PrefillCall::kCount)> passes_;
 };
 
 }  // namespace turnbench

@@ -69,7 +69,10 @@ class UnitMemory {
     }
     for (const auto& [pre_rope_keys, cell] : turn.sharing.dense_histories) {
       out_.add(prompt_, config_.kv_heads, out_.layout({}, pre_rope_keys), window_);
-      if (prefills_) out_.add_prefill(before_ + answer_, prompt_, false, pre_rope_keys);
+      if (prefills_) {
+        out_.add_prefill(PrefillCall::kDenseHistory, before_ + answer_, prompt_, false,
+                         pre_rope_keys);
+      }
     }
     for (const auto& [key, first] : first_prompts_) {
       // The rows before the question are also those of the whole prompt (TurnPrefill::whole).
@@ -120,6 +123,30 @@ class UnitMemory {
     return needs;
   }
 
+  /// Rows that a dense prefill up to the question shares with the one of the whole prompt: the last
+  /// row before the question remains for both.
+  std::int64_t shared_rows() const {
+    return std::max<std::int64_t>(0, prompt_ - question_ - before_ - 1);
+  }
+  static bool is_whole(const PlannedTurn& turn, const TurnPrefill& prefill) {
+    const std::vector<TurnPrefill>& all = turn.sharing.prefills;
+    return std::any_of(all.begin(), all.end(), [&](const TurnPrefill& other) {
+      return other.whole && &all[*other.whole] == &prefill;
+    });
+  }
+  void add_question(bool pre_rope_keys) {
+    if (prefills_)
+      out_.add_prefill(PrefillCall::kQuestion, question_, prompt_, false, pre_rope_keys);
+  }
+  /// Adds the passes of a branch with its own prefill, which computes `rows` rows.
+  void add_own_rows(const TurnPrefill& prefill, std::int64_t rows, bool pre_rope_keys) {
+    if (!prefills_) return;
+    const std::int64_t behind = prefill.to_question ? question_ : 0;
+    out_.add_prefill(PrefillCall::kRest, rows - behind, prompt_ - behind, prefill.is_sparse,
+                     pre_rope_keys);
+    if (prefill.to_question) add_question(pre_rope_keys);
+  }
+
   /// Adds a shared prefix and the branches that fork from it.  They share its pages until they are
   /// written; eviction copies the kept tokens.
   void add_shared(const PlannedTurn& turn, const TurnPrefill& prefill) {
@@ -135,6 +162,7 @@ class UnitMemory {
       if (shown == nullptr || p.selection) shown = &p;
       const std::int64_t own = p.eviction ? kept_of_prompt(method) : kPageTokens;
       const AnswerNeeds needs = add_branch(method, answer_ + own, window_);
+      if (prefill.to_question) add_question(pre_rope_keys_);
       if (indices.insert(method.canonical()).second) out_.add_bytes(needs.index);
       if (needs.offloaded_layers == 0 || p.eviction) continue;
       int& layers = host_copies[p.pre_rope_keys()];
@@ -153,20 +181,28 @@ class UnitMemory {
                        before = end(before_, question_before_);
     if (extends) first_prompts_.emplace(prefill.key, FirstPrompt{first, layout});
     // A prefix that restarts coexists with the previous turn's.  One that shares the rows of the
-    // whole prompt (TurnPrefill::whole) has pages of its own for the previous turn's question.
-    out_.add(prefill.whole ? question_before_ + kPageTokens
+    // whole prompt (TurnPrefill::whole) has pages of its own for the previous turn's question,
+    // until the branches need theirs for this turn's.
+    const std::int64_t longer_before = std::max<std::int64_t>(0, question_before_ - question_);
+    out_.add(prefill.whole ? longer_before + kPageTokens
              : extends     ? tokens - first
                            : tokens + before,
              config_.kv_heads, layout, window_);
     if (prefills_) {
       out_.add_decoded_prompt(*shown, tokens);
-      // Shared rows are those of the whole prompt; before them, the previous turn's question is
-      // computed without other prefills.
-      const std::int64_t rows =
-          prefill.whole ? std::max<std::int64_t>(1, question_before_ - (prompt_ - before_))
-          : extends     ? tokens - before
-                        : tokens;
-      out_.add_prefill(rows, tokens, prefill.is_sparse, pre_rope_keys_);
+      // The rows that the prefill computes together with one up to the question, or the reverse.
+      const std::int64_t shared = prefill.whole || is_whole(turn, prefill) ? shared_rows() : 0;
+      if (prefill.whole && shared > 0) {
+        const std::pair<PrefillCall, std::int64_t> calls[] = {
+            {PrefillCall::kPreviousQuestion, question_before_},
+            {PrefillCall::kShared, shared},
+            {PrefillCall::kRest, 1}};
+        for (const auto& [call, rows] : calls)
+          out_.add_prefill(call, rows, tokens, false, pre_rope_keys_);
+      } else {
+        const std::int64_t rows = (extends ? tokens - before : tokens) - shared;
+        out_.add_prefill(PrefillCall::kRest, rows, tokens, prefill.is_sparse, pre_rope_keys_);
+      }
     }
     out_.add_columns(columns.size(), prompt_);
   }
@@ -202,10 +238,7 @@ class UnitMemory {
                              FirstPrompt{first_, out_.layout(p, pre_rope_keys_)});
     }
     const bool at_once = restarts && !prefill.restarts_by_turns();
-    if (prefills_) {
-      out_.add_prefill(at_once ? prompt_ : prompt_ - before_, prompt_, prefill.is_sparse,
-                       p.pre_rope_keys());
-    }
+    add_own_rows(prefill, at_once ? prompt_ : prompt_ - before_, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
     const AnswerNeeds needs = add_branch(method, own, p.window());
     out_.add_bytes(needs.index);
@@ -218,8 +251,7 @@ class UnitMemory {
   /// Adds a branch that shares the pages of the dense history.
   void add_behind_dense_history(const Method& method, const TurnPrefill& prefill) {
     const Policies& p = method.policies();
-    if (prefills_)
-      out_.add_prefill(prompt_ - before_, prompt_, prefill.is_sparse, p.pre_rope_keys());
+    add_own_rows(prefill, prompt_ - before_, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
     // A codec stores the history again.
     const std::int64_t shared = p.codec ? before_ : 0,
@@ -315,7 +347,8 @@ class LargestBatch {
         batch.add_columns(p.eviction ? p.eviction->columns().size() : 0, prompt);
       }
       // All rows in one pass.
-      batch.add_prefill((1 + std::ssize(beside)) * prompt, prompt, attends, pre_rope_keys);
+      batch.add_prefill(PrefillCall::kRest, (1 + std::ssize(beside)) * prompt, prompt, attends,
+                        pre_rope_keys);
       consider(batch.bytes(), batch.bytes());
     }
   }
