@@ -214,7 +214,7 @@ void Method::finish(std::string label, const std::string& where) {
     glue(name_, std::string(part.info->name));
     glue(canonical_, text);
     eager_ |= part.info->name == "full-eager";
-    if (p.has_sparse_prefill() || p.codec) glue(prefill_key_, part.prefill_key());
+    if (p.has_sparse_prefill() || p.row_codec() != nullptr) glue(prefill_key_, part.prefill_key());
     if (p.has_sparse_prefill()) decide(prefill, part.info->name, "the prefill");
     if (p.codec) decide(codec, part.info->name, "how keys and values are stored");
     if (p.eviction) decide(eviction, part.info->name, "what is evicted");

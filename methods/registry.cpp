@@ -7,6 +7,7 @@
   X(full_eager)              \
   X(int8)                    \
   X(ggml)                    \
+  X(kivi)                    \
   X(streamingllm)            \
   X(snapkv)                  \
   X(pyramidkv)               \

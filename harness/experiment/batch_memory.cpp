@@ -19,6 +19,13 @@ void BatchMemory::add_pages_of_layers(int layers, std::int64_t tokens, int sets,
   held_.pages[pool(layout, false)] += kv_bytes_of(layout, layers, sets, tokens);
 }
 
+void BatchMemory::add_elements(const Policies& policies, std::int64_t tokens, int sets,
+                               std::int64_t rows) {
+  if (policies.group_codec() == nullptr) return;
+  add_pages(std::max(rows, newest_tokens(policies, tokens)), sets,
+            prefix_layout(policies, policies.pre_rope_keys()));
+}
+
 void BatchMemory::add_host_pages(int layers, std::int64_t tokens, int sets,
                                  const PageLayout& layout) {
   if (!devices_.front().cuda)

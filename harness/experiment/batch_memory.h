@@ -63,11 +63,18 @@ class BatchMemory {
   PageLayout layout(const Policies& policies) const {
     return layout(policies, policies.pre_rope_keys());
   }
+  /// The layout of the pages in which a prefill that several sequences share stores its tokens.
+  PageLayout prefix_layout(const Policies& policies, bool pre_rope_keys) const {
+    return prefill_layout({config_.head_dim, dtype_, pre_rope_keys}, policies);
+  }
   /// Adds pages for `tokens` tokens, with `sets` sets per layer.
   void add_pages(std::int64_t tokens, int sets, const PageLayout& layout) {
     add_pages_of_layers(config_.layers, tokens, sets, layout);
   }
   void add_pages_of_layers(int layers, std::int64_t tokens, int sets, const PageLayout& layout);
+  /// With a GroupCodec, adds pages for the tokens that are elements: the newest of `tokens`, or
+  /// `rows` rows of a prompt if these are more.
+  void add_elements(const Policies& policies, std::int64_t tokens, int sets, std::int64_t rows = 0);
   /// As `add_pages`, in host memory; counted in total if device and host memory are the same.
   void add_host_pages(int layers, std::int64_t tokens, int sets, const PageLayout& layout);
   void add_working_sets(std::size_t bytes, const PageLayout& layout);

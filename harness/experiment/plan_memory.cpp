@@ -107,7 +107,9 @@ class UnitMemory {
   }
 
   /// Adds a branch with `own` tokens in its own pages, and the working sets of its steps.
-  AnswerNeeds add_branch(const Method& method, std::int64_t own, int window) {
+  /// rows: tokens that it computes itself before they may be encoded in groups.
+  AnswerNeeds add_branch(const Method& method, std::int64_t own, int window,
+                         std::int64_t rows = 0) {
     const Policies& p = method.policies();
     const PageLayout layout = out_.layout(p);
     const int sets = sets_of(method);
@@ -115,6 +117,7 @@ class UnitMemory {
     const AnswerNeeds needs = answer_needs(
         p, shape_, layout, sets, static_cast<std::int32_t>(tokens), static_cast<int>(prompt_));
     out_.add_pages_of_layers(config_.layers - needs.offloaded_layers, own, sets, layout);
+    out_.add_elements(p, tokens + answer_, sets, rows);
     out_.add_host_pages(needs.offloaded_layers, own, sets, layout);
     out_.add_working_sets(needs.working_sets, layout);
     out_.add_decoded_step(p, sets, tokens + answer_);
@@ -160,7 +163,9 @@ class UnitMemory {
       const Policies& p = method.policies();
       columns.merge(columns_of(p));
       if (shown == nullptr || p.selection) shown = &p;
-      const std::int64_t own = p.eviction ? kept_of_prompt(method) : kPageTokens;
+      const std::int64_t own = p.eviction        ? kept_of_prompt(method)
+                               : p.group_codec() ? prompt_
+                                                 : kPageTokens;
       const AnswerNeeds needs = add_branch(method, answer_ + own, window_);
       if (prefill.to_question) add_question(pre_rope_keys_);
       if (indices.insert(method.canonical()).second) out_.add_bytes(needs.index);
@@ -172,7 +177,7 @@ class UnitMemory {
     if (shown == nullptr) shown = &full;  // only the reference for fidelity
     for (const auto& [pre_rope_keys, layers] : host_copies)
       out_.add_host_pages(layers, prompt_, config_.kv_heads, out_.layout(*shown, pre_rope_keys));
-    const PageLayout layout = out_.layout(*shown, pre_rope_keys_);
+    const PageLayout layout = out_.prefix_layout(*shown, pre_rope_keys_);
     const bool extends = prefill.reuses_cached_prompt;
     const auto end = [&](std::int64_t prompt, std::int64_t question) {
       return prefill.to_question ? prompt - question : prompt;
@@ -240,7 +245,8 @@ class UnitMemory {
     const bool at_once = restarts && !prefill.restarts_by_turns();
     add_own_rows(prefill, at_once ? prompt_ : prompt_ - before_, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
-    const AnswerNeeds needs = add_branch(method, own, p.window());
+    const AnswerNeeds needs =
+        add_branch(method, own, p.window(), restarts ? prompt_ : prompt_ - before_);
     out_.add_bytes(needs.index);
     // During a prefill, one offloaded layer at a time is on the device.
     if (needs.offloaded_layers > 0 && prefills_)
@@ -256,8 +262,8 @@ class UnitMemory {
     // A codec stores the history again.
     const std::int64_t shared = p.codec ? before_ : 0,
                        own = p.eviction ? kept_of_prompt(method) : kPageTokens;
-    const AnswerNeeds needs =
-        add_branch(method, shared + prompt_ - before_ + answer_ + own, p.window());
+    const AnswerNeeds needs = add_branch(method, shared + prompt_ - before_ + answer_ + own,
+                                         p.window(), prompt_ - before_);
     out_.add_bytes(needs.index);
     if (prefills_) out_.add_decoded_prompt(p, prompt_);
     if (needs.offloaded_layers == 0 || p.eviction) return;
@@ -343,6 +349,7 @@ class LargestBatch {
         const Policies& p = method->policies();
         pre_rope_keys |= p.pre_rope_keys();
         batch.add(all, heads, batch.layout(p), p.window());  // the whole prompt, before eviction
+        batch.add_elements(p, all, heads, all);
         batch.add_decoded_prompt(p, all);
         batch.add_columns(p.eviction ? p.eviction->columns().size() : 0, prompt);
       }

@@ -101,7 +101,7 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
       transfers_.pinned_rows(s, layer, std::span(batch.positions).subspan(row, view.rows));
   std::vector<AppendJob> jobs;
   transfers_.add_append_jobs(layer, index, batch, plan, jobs);
-  append_rows(stage.backend, jobs, s.policies.codec.get());
+  append_rows(stage.backend, jobs, s.policies.row_codec());
   kv.written(plan, view.rows, transfers_.ledger_of(s, layer));
   Readable readable = kv.readable();
   std::vector<KvHeadCache> decoded;

@@ -36,21 +36,84 @@ std::vector<KvHeadCache> same_slots(std::span<const KvHeadCache> sets,
   return out;
 }
 
+/// The kinds of rows that pages have.
+std::vector<KvRow> kinds_of(const ElementLayout& layout) {
+  if (layout.pre_rope_keys) return {KvRow::kKey, KvRow::kValue, KvRow::kPreRopeKey};
+  return {KvRow::kKey, KvRow::kValue};
+}
+
+std::span<std::byte> group_bytes(KvHeadCache& set, KvRow kind, int slot, int group) {
+  return {set.row_to_write(kind, slot), static_cast<std::size_t>(group) * set.layout().row_bytes()};
+}
+
+/// Decodes consecutive rows of a set within a page.  newest: of its layer; out: [count, head_dim].
+void read_rows(const Policies& policies, const NewestTokens* newest, const KvHeadCache& set,
+               const SlotRun& run, KvRow kind, MatrixView<float> out) {
+  if (newest == nullptr) {
+    for (int i = 0; i < run.count; ++i)
+      decode_row(*policies.row_codec(), set, kind, run.first + i, out.row(i));
+    return;
+  }
+  const GroupCodec& codec = *policies.group_codec();
+  const NewestTokens::OfSet& of = newest->of[run.set];
+  const int group = codec.group(kind), end = run.first + run.count;
+  int slot = run.first;
+  for (; slot < std::min(end, of.encoded_rows(kind)); slot += group) {
+    codec.decode(kind,
+                 {set.row(kind, slot), static_cast<std::size_t>(group) * set.layout().row_bytes()},
+                 out.rows_at(slot - run.first, group));
+  }
+  for (; slot < end; ++slot)
+    newest->elements[run.set].read(kind, slot - of.first, out.row(slot - run.first));
+}
+
+/// Copies of encoded sets of a layer as elements in pages of `pool`.
+std::vector<KvHeadCache> decoded(Stage& stage, const Sequence& sequence, int layer,
+                                 std::span<const KvHeadCache> sets,
+                                 const std::shared_ptr<KvPool>& pool) {
+  std::vector<KvHeadCache> out = same_slots(sets, pool);
+  for_each_run(
+      stage.backend, sets.size(), [](std::size_t) { return 0; },
+      [&](std::size_t s) { return sets[s].size(); },
+      [&](const SlotRun& run) {
+        const PageLayout& layout = sets[run.set].layout();
+        const std::int64_t head_dim = layout.head_dim;
+        std::vector<float> memory(static_cast<std::size_t>(3 * run.count * head_dim));
+        const auto rows = [&](int kind) {
+          return MatrixView<float>(memory.data() + kind * run.count * head_dim, run.count,
+                                   head_dim);
+        };
+        const MatrixView keys = rows(0), values = rows(1), pre_rope_keys = rows(2);
+        const auto read = [&](KvRow kind, const MatrixView<float>& to) {
+          read_rows(sequence.policies, sequence.at(layer).kv.newest(), sets[run.set], run, kind,
+                    to);
+        };
+        read(KvRow::kKey, keys);
+        read(KvRow::kValue, values);
+        if (layout.pre_rope_keys) read(KvRow::kPreRopeKey, pre_rope_keys);
+        for (int i = 0; i < run.count; ++i) {
+          out[run.set].write(run.first + i, keys.row(i), values.row(i),
+                             layout.pre_rope_keys ? pre_rope_keys.row(i) : nullptr);
+        }
+      });
+  return out;
+}
+
 }  // namespace
 
-void encode_row(const CacheCodec& codec, KvHeadCache& set, KvRow kind, int slot, const float* row) {
+void encode_row(const RowCodec& codec, KvHeadCache& set, KvRow kind, int slot, const float* row) {
   const PageLayout& layout = set.layout();
   codec.encode(kind, {row, static_cast<std::size_t>(layout.head_dim)},
                {set.row_to_write(kind, slot), layout.row_bytes()});
 }
 
-void decode_row(const CacheCodec& codec, const KvHeadCache& set, KvRow kind, int slot, float* row) {
+void decode_row(const RowCodec& codec, const KvHeadCache& set, KvRow kind, int slot, float* row) {
   const PageLayout& layout = set.layout();
   codec.decode(kind, {set.row(kind, slot), layout.row_bytes()},
                {row, static_cast<std::size_t>(layout.head_dim)});
 }
 
-void append_rows(Backend& backend, std::span<const AppendJob> jobs, const CacheCodec* codec) {
+void append_rows(Backend& backend, std::span<const AppendJob> jobs, const RowCodec* codec) {
   if (codec == nullptr) {
     if (!jobs.empty()) backend.append(jobs);
     return;
@@ -72,7 +135,7 @@ void append_rows(Backend& backend, std::span<const AppendJob> jobs, const CacheC
       });
 }
 
-std::vector<KvHeadCache> encoded_sets(const CacheCodec& codec, Backend& backend,
+std::vector<KvHeadCache> encoded_sets(const RowCodec& codec, Backend& backend,
                                       std::span<const KvHeadCache> sets,
                                       const std::shared_ptr<KvPool>& pool) {
   std::vector<KvHeadCache> out = same_slots(sets, pool);
@@ -96,29 +159,73 @@ std::vector<KvHeadCache> encoded_sets(const CacheCodec& codec, Backend& backend,
 std::span<const KvHeadCache> decoded_sets(Stage& stage, Sequence& sequence, int layer,
                                           std::span<const KvHeadCache> sets,
                                           std::vector<KvHeadCache>& out) {
-  if (!sequence.policies.codec) return sets;
-  const CacheCodec& codec = *sequence.policies.codec;
+  if (!sets.front().layout().is_encoded()) return sets;
   LayerKv& kv = sequence.at(layer).kv;
   kv.settle();
   kv.settle_pinned();
-  out = same_slots(sets, stage.decoded_pool(sets.front().layout()));
+  out = decoded(stage, sequence, layer, sets, stage.decoded_pool(sets.front().layout()));
+  return out;
+}
+
+void encode_groups(Stage& stage, Sequence& sequence, int layer) {
+  const GroupCodec* codec = sequence.policies.group_codec();
+  if (codec == nullptr) return;
+  LayerKv& kv = sequence.at(layer).kv;
+  const ElementLayout layout = kv.pool()->layout();
+  const std::shared_ptr<KvPool>& elements = stage.storage_of(layout.pre_rope_keys, 0)->device;
+  if (kv.newest() == nullptr) {
+    const auto& storage = stage.storage_of(layout.pre_rope_keys,
+                                           sequence.policies.encoded_row_bytes(layout.head_dim));
+    kv.begin_groups(storage, same_slots(kv.sets(), storage->device));
+  }
+  const std::vector<KvRow> kinds = kinds_of(layout);
+  std::vector<KvHeadCache>& sets = kv.sets();
+  NewestTokens& newest = *kv.newest();
+  const auto target = [&](std::size_t s, KvRow kind) {
+    return std::max(newest.of[s].encoded_rows(kind), codec->encoded_rows(kind, sets[s].size()));
+  };
+  const auto least_encoded = [&](std::size_t s) {
+    int out = sets[s].size();
+    for (const KvRow kind : kinds) out = std::min(out, newest.of[s].encoded_rows(kind));
+    return out;
+  };
   for_each_run(
-      stage.backend, sets.size(), [](std::size_t) { return 0; },
-      [&](std::size_t s) { return sets[s].size(); },
+      stage.backend, sets.size(), least_encoded,
+      [&](std::size_t s) {
+        int out = 0;
+        for (const KvRow kind : kinds) out = std::max(out, target(s, kind));
+        return out;
+      },
       [&](const SlotRun& run) {
-        const KvHeadCache& from = sets[run.set];
-        const auto head_dim = static_cast<std::size_t>(from.layout().head_dim);
-        const bool raw = from.layout().pre_rope_keys;
-        std::vector<float> rows(3 * head_dim);
-        float *key = rows.data(), *value = key + head_dim, *pre_rope_key = value + head_dim;
-        for (int slot = run.first; slot < run.first + run.count; ++slot) {
-          decode_row(codec, from, KvRow::kKey, slot, key);
-          decode_row(codec, from, KvRow::kValue, slot, value);
-          if (raw) decode_row(codec, from, KvRow::kPreRopeKey, slot, pre_rope_key);
-          out[run.set].write(slot, key, value, raw ? pre_rope_key : nullptr);
+        const NewestTokens::OfSet& of = newest.of[run.set];
+        std::vector<float> memory(static_cast<std::size_t>(kPageTokens * layout.head_dim));
+        for (const KvRow kind : kinds) {
+          const int group = codec->group(kind),
+                    end = std::min(target(run.set, kind), run.first + run.count);
+          const MatrixView rows(memory.data(), group, layout.head_dim);
+          for (int slot = std::max(of.encoded_rows(kind), run.first); slot < end; slot += group) {
+            for (int i = 0; i < group; ++i)
+              newest.elements[run.set].read(kind, slot + i - of.first, rows.row(i));
+            codec->encode(kind, rows, group_bytes(sets[run.set], kind, slot, group));
+          }
         }
       });
-  return out;
+  for (std::size_t s = 0; s < sets.size(); ++s) {
+    NewestTokens::OfSet& of = newest.of[s];
+    for (const KvRow kind : kinds) of.encoded[static_cast<std::size_t>(kind)] = target(s, kind);
+    KvHeadCache& set = newest.elements[s];
+    const int first = least_encoded(s) / kPageTokens * kPageTokens;  // whole pages are released
+    if (first == of.first && set.pool() == elements) continue;
+    set = set.gathered(slots_between(first - of.first, set.size()), elements);
+    of.first = first;
+  }
+}
+
+void decode_groups(Stage& stage, Sequence& sequence, int layer) {
+  LayerKv& kv = sequence.at(layer).kv;
+  if (kv.newest() == nullptr) return;
+  const auto& storage = stage.storage_of(kv.pool()->layout().pre_rope_keys, 0);
+  kv.convert(storage, decoded(stage, sequence, layer, kv.sets(), storage->device));
 }
 
 }  // namespace turnbench

@@ -13,15 +13,15 @@ namespace turnbench {
 // Reads and writes the rows of encoded KV sets, which are in host memory.
 
 /// row: [head_dim].
-void encode_row(const CacheCodec& codec, KvHeadCache& set, KvRow kind, int slot, const float* row);
-void decode_row(const CacheCodec& codec, const KvHeadCache& set, KvRow kind, int slot, float* row);
+void encode_row(const RowCodec& codec, KvHeadCache& set, KvRow kind, int slot, const float* row);
+void decode_row(const RowCodec& codec, const KvHeadCache& set, KvRow kind, int slot, float* row);
 
 /// Backend::append for sets of one row format.  codec: of the sets; null if they are not encoded.
 void append_rows(Backend& backend, std::span<const AppendJob> jobs,
-                 const CacheCodec* codec = nullptr);
+                 const RowCodec* codec = nullptr);
 
 /// The tokens of sets that are not encoded, in encoded sets of `pool`.
-std::vector<KvHeadCache> encoded_sets(const CacheCodec& codec, Backend& backend,
+std::vector<KvHeadCache> encoded_sets(const RowCodec& codec, Backend& backend,
                                       std::span<const KvHeadCache> sets,
                                       const std::shared_ptr<KvPool>& pool);
 
@@ -31,5 +31,11 @@ std::vector<KvHeadCache> encoded_sets(const CacheCodec& codec, Backend& backend,
 std::span<const KvHeadCache> decoded_sets(Stage& stage, Sequence& sequence, int layer,
                                           std::span<const KvHeadCache> sets,
                                           std::vector<KvHeadCache>& out);
+
+// For a GroupCodec; without one, there is no effect:
+/// Encodes the rows of a layer that the codec no longer keeps as elements.
+void encode_groups(Stage& stage, Sequence& sequence, int layer);
+/// Makes all rows of a layer elements again, with their decoded values.
+void decode_groups(Stage& stage, Sequence& sequence, int layer);
 
 }  // namespace turnbench

@@ -45,12 +45,32 @@ std::size_t EngineMemory::offload_bytes(std::span<const Pass> passes) const {
   return out;
 }
 
+std::size_t EngineMemory::new_group_bytes(const Pass& pass) const {
+  std::size_t out = 0;
+  const auto add = [&](const Sequence& to) {
+    if (to.policies.group_codec() == nullptr) return;
+    const Sequence& from = *pass.sequence;
+    const PageLayout plain = prefill_layout(to.at(0).kv.pool()->layout(), to.policies);
+    const std::int64_t tokens = longest_set(from.sets(0)) + std::ssize(pass.tokens);
+    const int sets = static_cast<int>(from.sets(0).size());
+    out += kv_bytes_of(plain, core_.shape.layers, sets, newest_tokens(to.policies, tokens));
+    out += &to == &from  // encoded pages are counted with those of other codecs
+               ? kv_bytes_of(plain, core_.shape.layers, sets, std::ssize(pass.tokens))
+               : kv_bytes_of(stored_layout(plain, to.policies), core_.shape.layers, sets, tokens);
+  };
+  add(*pass.sequence);
+  if (!pass.prompt_end) return out;
+  for (const Sequence* fork : pass.forks) add(*fork);
+  return out;
+}
+
 std::size_t EngineMemory::new_kv_bytes(const PassSize& size, std::span<const Pass> passes) const {
   const Stage& any = core_.stages.front();
   std::size_t out = 0;
   std::int64_t rows = size.rows;  // of sequences without a codec
   for (const Pass& pass : passes) {
     const Sequence& s = *pass.sequence;
+    out += new_group_bytes(pass);
     if (!s.policies.codec) continue;
     rows -= std::ssize(pass.tokens);
     const PageLayout& known = s.at(0).kv.pool()->layout();

@@ -32,6 +32,9 @@ class EngineMemory {
   /// layer that a prefill has on the device and, for prompts that end with these passes, shared
   /// copies of tokens, working sets and indices.
   std::size_t offload_bytes(std::span<const Pass> passes) const;
+  /// Bytes of a pass for sequences with a GroupCodec: the tokens that are elements, and in forks
+  /// the encoded ones.
+  std::size_t new_group_bytes(const Pass& pass) const;
   /// Bytes of the pages for the new tokens of the passes, and of decoded copies.
   std::size_t new_kv_bytes(const PassSize& pass, std::span<const Pass> passes) const;
 

@@ -73,7 +73,7 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
         const MatrixView<const float> keys = stage.k.view.columns_at(0, head_dim);
         const AppendJob job{&set, first, keys, stage.k.view.columns_at(head_dim, head_dim),
                             set.layout().pre_rope_keys ? keys : MatrixView<const float>()};
-        append_rows(stage.backend, {&job, 1}, sequence.policies.codec.get());
+        append_rows(stage.backend, {&job, 1}, sequence.policies.row_codec());
       }
     }
     std::vector<KvHeadCache> decoded;

@@ -62,11 +62,11 @@ void LayerAttention::keep(Sequence& sequence, int layer, const KeepSets& kept,
   if (sequence.policies.shifts_positions()) {
     check.shifted(sets, sequence.sets(0)[0].size());
     for (KvHeadCache& set : sets)
-      shift_positions(core_.stage_of(layer), set, sequence.policies.codec.get());
+      shift_positions(core_.stage_of(layer), set, sequence.policies.row_codec());
   }
 }
 
-void LayerAttention::shift_positions(Stage& stage, KvHeadCache& set, const CacheCodec* codec) {
+void LayerAttention::shift_positions(Stage& stage, KvHeadCache& set, const RowCodec* codec) {
   int first = 0;  // from this slot on, positions differ from slots
   while (first < set.size() && set.position(first) == first) ++first;
   const std::int64_t count = set.size() - first, head_dim = core_.shape.head_dim;

@@ -39,7 +39,9 @@ std::vector<SlotRange> pinned_in_all(const Sequence& s, const SelectionPolicy* s
 }  // namespace
 
 void KvTransfers::encode_history(Sequence& s) {
-  const std::size_t bytes = s.policies.encoded_row_bytes(core_.shape.head_dim);
+  const RowCodec* codec = s.policies.row_codec();
+  if (codec == nullptr) return;
+  const std::uint16_t bytes = s.policies.prefill_row_bytes(core_.shape.head_dim);
   for (int l = 0; l < core_.shape.layers; ++l) {
     LayerKv& kv = s.at(l).kv;
     const PageLayout& layout = kv.pool()->layout();
@@ -52,7 +54,7 @@ void KvTransfers::encode_history(Sequence& s) {
     kv.settle_pinned();
     Stage& stage = core_.stage_of(l);
     const auto& storage = stage.storage_of(layout.pre_rope_keys, bytes);
-    kv.convert(storage, encoded_sets(*s.policies.codec, stage.backend, kv.sets(), storage->device));
+    kv.convert(storage, encoded_sets(*codec, stage.backend, kv.sets(), storage->device));
   }
 }
 
@@ -330,8 +332,9 @@ void KvTransfers::append_keys(int layer, std::span<const Pass> passes, const For
       plans.push_back(ahead != nullptr ? ahead->row : append_step(s, layer, positions));
     }
     std::vector<AppendJob> encoded;
-    add_append_jobs(layer, i, batch, plans.back(), s.policies.codec ? encoded : jobs);
-    append_rows(backend, encoded, s.policies.codec.get());
+    const RowCodec* codec = s.policies.row_codec();
+    add_append_jobs(layer, i, batch, plans.back(), codec != nullptr ? encoded : jobs);
+    append_rows(backend, encoded, codec);
   }
   append_rows(backend, jobs);
   for (std::size_t i = 0; i < passes.size(); ++i) {

@@ -395,6 +395,7 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
       if (!kept.keep_all() || s.policies.shifts_positions()) s.at(layer).kv.forget_slots();
       s.counters.policy_seconds += seconds_since(start);
     }
+    encode_groups(core_.stage_of(layer), s, layer);
     return;
   }
   if (pass.observer != nullptr) {
@@ -442,15 +443,18 @@ void LayerAttention::end_prompt(Sequence& from, Sequence& fork, bool evict, Atte
   const auto began = Clock::now();
   const KeepSets kept =
       fork.policies.eviction && evict ? fork.policies.eviction->after_prefill(view) : KeepSets{};
+  Stage& stage = core_.stage_of(layer);
+  if (!kept.keep_all() || fork.policies.shifts_positions()) decode_groups(stage, fork, layer);
   keep(fork, layer, kept, from.sets(layer));
+  encode_groups(stage, fork, layer);
   if (!kept.keep_all() || fork.policies.shifts_positions()) fork.at(layer).kv.forget_slots();
   SelectionPolicy* selection =  // otherwise the fork gets a clone after the last layer
       (from.policies.selects_in_prefill() ? from : fork).policies.selection.get();
   if (selection != nullptr || fork.policies.placement.host) {
-    core_.stage_of(layer).memory->synchronize();
+    stage.memory->synchronize();
     std::vector<KvHeadCache> decoded;
     const std::span<const KvHeadCache> left =
-        decoded_sets(core_.stage_of(layer), fork, layer, fork.sets(layer), decoded);
+        decoded_sets(stage, fork, layer, fork.sets(layer), decoded);
     AttentionStats own_stats = stats.for_sets(left);
     LayerView own{view.layer, view.shape,         left,
                   own_stats,  view.dialogue,      view.first_position,

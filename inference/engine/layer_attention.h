@@ -94,7 +94,7 @@ class LayerAttention {
   void count_columns(int layer, const Pass& pass, AttentionStats& stats,
                      const LayerView& view) const;
   void keep(Sequence& sequence, int layer, const KeepSets& keep, std::span<const KvHeadCache> from);
-  void shift_positions(Stage& stage, KvHeadCache& set, const CacheCodec* codec);
+  void shift_positions(Stage& stage, KvHeadCache& set, const RowCodec* codec);
   void count_reads(Sequence& sequence, int layer, const Selection& selection,
                    std::span<const JoinedList> joined) const;
 

@@ -44,13 +44,29 @@ PageLayout stored_layout(PageLayout plain, const Policies& policies) {
   return plain;
 }
 
+PageLayout prefill_layout(PageLayout plain, const Policies& policies) {
+  plain.encoded_row_bytes = policies.prefill_row_bytes(plain.head_dim);
+  return plain;
+}
+
+std::int64_t newest_tokens(const Policies& policies, std::int64_t tokens) {
+  const GroupCodec* codec = policies.group_codec();
+  if (codec == nullptr) return 0;
+  const int all = static_cast<int>(tokens);
+  const int encoded =
+      std::min(codec->encoded_rows(KvRow::kKey, all), codec->encoded_rows(KvRow::kValue, all));
+  return all - encoded / kPageTokens * kPageTokens;  // whole pages are released
+}
+
 std::size_t decoded_bytes_of(const Policies& policies, const ModelShape& shape, PageLayout layout,
                              int sets, std::int64_t tokens, bool prompt_end) {
   if (!policies.codec) return 0;
   layout.encoded_row_bytes = 0;
   std::size_t out = kv_bytes_of(layout, 1, sets, tokens);
-  // The tokens that stay after a prompt, for the index; in a step, the working sets.
-  if (policies.placement.host || (policies.selection && prompt_end))
+  // The tokens that stay after a prompt, for the index (groups are not encoded before); in a step,
+  // the working sets.
+  if (policies.placement.host ||
+      (policies.selection && prompt_end && policies.row_codec() != nullptr))
     out += kv_bytes_of(layout, 1, policies.eviction ? shape.heads : sets, tokens);
   return out;
 }

@@ -25,8 +25,13 @@ AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
                          const PageLayout& layout, int sets, std::int32_t tokens,
                          int prompt_tokens);
 
-/// The layout of the pages in which a sequence with these policies stores its tokens.
+/// The layout of the pages in which a sequence with these policies stores its tokens; with a
+/// GroupCodec, of those that are encoded.
 PageLayout stored_layout(PageLayout plain, const Policies& policies);
+/// The same until the end of the first prompt.
+PageLayout prefill_layout(PageLayout plain, const Policies& policies);
+/// With a GroupCodec: tokens that are elements while each set has `tokens` tokens; otherwise 0.
+std::int64_t newest_tokens(const Policies& policies, std::int64_t tokens);
 /// Bytes of the decoded copies that a pass of one sequence needs, for one layer at a time; 0
 /// without a codec.  tokens: of each of the `sets` KV sets after the pass.  layout: of the stored
 /// pages.  prompt_end: a prompt ends with the pass.

@@ -1,6 +1,7 @@
 #include "inference/engine/sequence.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -66,13 +67,34 @@ double Sequence::mean_tokens() const {
 std::size_t Sequence::page_bytes() const {
   std::size_t out = 0;
   for_each_set([&](const KvHeadCache& set) { out += set.bytes(); });
+  for (const LayerState& layer : layers) {
+    if (layer.kv.newest() == nullptr) continue;
+    for (const KvHeadCache& set : layer.kv.newest()->elements) out += set.bytes();
+  }
   return out;
 }
 
 std::size_t Sequence::logical_bytes(std::size_t rows) const {
   std::size_t tokens = 0;
   for_each_set([&](const KvHeadCache& set) { tokens += static_cast<std::size_t>(set.size()); });
-  return tokens * rows * row_bytes();
+  return tokens * rows * row_bytes() + element_bytes(rows);
+}
+
+std::size_t Sequence::element_bytes(std::size_t rows) const {
+  constexpr std::array kKinds = {KvRow::kKey, KvRow::kValue, KvRow::kPreRopeKey};
+  std::size_t out = 0;
+  for (const LayerState& layer : layers) {
+    if (layer.kv.newest() == nullptr) continue;
+    const PageLayout& layout = layer.kv.pool()->layout();
+    const std::size_t more = layout.ElementLayout::row_bytes() - layout.row_bytes();
+    for (std::size_t s = 0; s < layer.kv.sets().size(); ++s) {
+      for (std::size_t kind = 0; kind < rows; ++kind) {
+        const int encoded = layer.kv.newest()->of[s].encoded_rows(kKinds[kind]);
+        out += more * static_cast<std::size_t>(layer.kv.sets()[s].size() - encoded);
+      }
+    }
+  }
+  return out;
 }
 
 std::size_t Sequence::kv_bytes() const {
@@ -82,7 +104,8 @@ std::size_t Sequence::kv_bytes() const {
 std::size_t Sequence::resident_kv_bytes() const {
   std::int64_t slots = 0;
   for (const LayerState& layer : layers) slots += layer.kv.resident_slots();
-  return static_cast<std::size_t>(slots) * rows_per_token() * row_bytes() + policy_key_bytes();
+  return static_cast<std::size_t>(slots) * rows_per_token() * row_bytes() +
+         element_bytes(rows_per_token()) + policy_key_bytes();
 }
 
 std::size_t Sequence::added_kv_bytes() const {

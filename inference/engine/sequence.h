@@ -72,7 +72,7 @@ class Sequence {
   bool stores_pre_rope_keys() const;
   double mean_tokens() const;      ///< cached tokens per set, over layers and sets
   std::size_t page_bytes() const;  ///< of the pages of all sets, including shared ones
-  /// rows * head_dim * element size * cached tokens of all sets.
+  /// Bytes of `rows` rows of each cached token of all sets: keys and values, then pre-RoPE keys.
   std::size_t logical_bytes(std::size_t rows = 2) const;
 
   // Bytes without the rounding to whole pages, regardless of whether pages are shared:
@@ -111,6 +111,8 @@ class Sequence {
   std::size_t policy_key_bytes() const;
   /// Bytes of one key or value.
   std::size_t row_bytes() const { return layers.front().kv.pool()->layout().row_bytes(); }
+  /// Bytes by which rows that are elements are larger than encoded ones, over all sets.
+  std::size_t element_bytes(std::size_t rows) const;
   template <typename Visit>
   void for_each_set(const Visit& visit) const {
     for (const LayerState& layer : layers) {

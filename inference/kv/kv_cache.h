@@ -19,6 +19,7 @@ enum class KeyRows { kAll, kPreRope, kNone, kPreRopeAsKeys };
 
 /// One kind of the rows that a slot has: [head_dim] each.
 enum class KvRow { kKey, kPreRopeKey, kValue };
+constexpr std::size_t kKvRowKinds = 3;
 
 /// The layout of a page of 64 tokens whose rows are elements of `dtype`: keys [64, head_dim],
 /// values [64, head_dim], optionally pre-RoPE keys [64, head_dim], and int32 positions [64].

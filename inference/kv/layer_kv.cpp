@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/error.h"
+
 namespace turnbench {
 namespace {
 
@@ -48,12 +50,14 @@ void LayerKv::begin_prompt(LedgerEntry& ledger) {
 void LayerKv::extend(std::span<const std::int32_t> positions) {
   if (auto* pinned = in<PinnedLayer>()) pinned->settle();
   for (KvHeadCache& set : sets_) set.extend(positions);
+  if (!newest_) return;
+  for (KvHeadCache& set : newest_->elements) set.extend(positions);
 }
 
 AppendPlan LayerKv::prompt_rows(int rows) {
   if (in<PinnedLayer>() != nullptr) return {};
-  AppendPlan out{.sets = sets_};
-  for (const KvHeadCache& set : sets_) out.first.push_back(set.size() - rows);
+  AppendPlan out{.sets = newest_ ? newest_->elements : sets_};
+  for (const KvHeadCache& set : out.sets) out.first.push_back(set.size() - rows);
   return out;
 }
 
@@ -161,6 +165,14 @@ void LayerKv::convert(std::shared_ptr<const KvStorage> storage, std::vector<KvHe
   where_.emplace<OnDevice>();
   storage_ = std::move(storage);
   sets_ = std::move(sets);
+  newest_.reset();
+}
+
+void LayerKv::begin_groups(std::shared_ptr<const KvStorage> storage,
+                           std::vector<KvHeadCache> sets) {
+  NewestTokens all{std::move(sets_), std::vector<NewestTokens::OfSet>(sets.size())};
+  convert(std::move(storage), std::move(sets));
+  newest_ = std::move(all);
 }
 
 void LayerKv::forget_slots() {
@@ -170,6 +182,16 @@ void LayerKv::forget_slots() {
 }
 
 void LayerKv::truncate(std::int32_t position) {
+  for (std::size_t s = 0; newest_ && s < sets_.size(); ++s) {
+    const auto& [first, encoded] = newest_->of[s];
+    const int left = sets_[s].lower_bound(position),
+              needed = *std::max_element(encoded.begin(), encoded.end());
+    if (left < needed) {
+      throw runtime_error("truncate: found {} encoded tokens, expected at most the {} that stay",
+                          needed, left);
+    }
+    newest_->elements[s].truncate(left - first);
+  }
   for (KvHeadCache& set : sets_) set.truncate(set.lower_bound(position));
   if (auto* device = in<OnDevice>()) device->last_read.clear();
   if (auto* pinned = in<PinnedLayer>()) pinned->truncate(position);

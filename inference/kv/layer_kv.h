@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -54,8 +55,21 @@ struct HostCopy {
   std::int64_t bytes = 0;
 };
 
+/// The newest tokens of a layer that are elements, while older ones are encoded in groups
+/// (GroupCodec).
+struct NewestTokens {
+  struct OfSet {
+    int first = 0;                           ///< the slot of the first token
+    std::array<int, kKvRowKinds> encoded{};  ///< by KvRow: the number of encoded rows, from slot 0
+    int encoded_rows(KvRow kind) const { return encoded[static_cast<std::size_t>(kind)]; }
+  };
+  std::vector<KvHeadCache> elements;  ///< of each set: the tokens from its `first` slot on
+  std::vector<OfSet> of;              ///< of each set
+};
+
 /// The keys and values of one layer of one sequence, in one of these states:
-///   - on the device; during a prompt, possibly with a copy of earlier tokens in host memory;
+///   - on the device, possibly with older tokens encoded in groups; during a prompt, possibly with
+///   a copy of earlier tokens in host memory;
 ///   - in host memory, with a working set on the device (`WorkingSet`); or on the device, with a
 ///     working set for tokens whose keys are rebuilt;
 ///   - in host memory, with the pinned tokens on the device (`PinnedLayer`).
@@ -69,6 +83,10 @@ class LayerKv {
   const std::vector<KvHeadCache>& sets() const { return sets_; }
   std::vector<KvHeadCache>& sets() { return sets_; }
   const std::shared_ptr<KvPool>& pool() const { return storage_->device; }
+  /// Null unless older tokens are encoded in groups.  The rows in `sets` that are not encoded are
+  /// undefined.
+  const NewestTokens* newest() const { return newest_ ? &*newest_ : nullptr; }
+  NewestTokens* newest() { return newest_ ? &*newest_ : nullptr; }
   /// Whether steps read copies on the device: a working set, or only the pinned tokens.
   bool is_offloaded() const { return !std::holds_alternative<OnDevice>(where_); }
   const WorkingSet* working_set() const { return in<WorkingSet>(); }     ///< null: none
@@ -135,11 +153,15 @@ class LayerKv {
 
   /// Replaces all tokens by `sets` on the device, which `storage` has in another row format.
   void convert(std::shared_ptr<const KvStorage> storage, std::vector<KvHeadCache> sets);
+  /// Replaces all sets by `sets`, whose pages in `storage` will have rows encoded in groups.  All
+  /// tokens are elements in `newest` until then.
+  void begin_groups(std::shared_ptr<const KvStorage> storage, std::vector<KvHeadCache> sets);
   /// Replaces the sets, for example by those of a shared prefix.
   void assign(std::span<const KvHeadCache> sets) { sets_.assign(sets.begin(), sets.end()); }
   /// Must be called after an eviction, which reassigns slots.
   void forget_slots();
   /// Removes all tokens at or after `position`.
+  /// @throws Error (runtime) if one of them is encoded in a group.
   void truncate(std::int32_t position);
 
   std::int64_t resident_slots() const;  ///< of all sets on the device
@@ -161,6 +183,7 @@ class LayerKv {
 
   std::shared_ptr<const KvStorage> storage_;
   std::vector<KvHeadCache> sets_;
+  std::optional<NewestTokens> newest_;
   std::variant<OnDevice, WorkingSet, PinnedLayer> where_;
   bool from_host_ = false;  ///< the working set's tokens are in host memory
 };

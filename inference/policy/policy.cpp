@@ -35,7 +35,7 @@ Policies Policies::prefill_part() const {
   Policies out;
   out.prefill = cloned(prefill, *this);
   if (selects_in_prefill()) out.selection = cloned(selection, *this);
-  out.codec = cloned(codec, *this);
+  if (row_codec() != nullptr) out.codec = cloned(codec, *this);
   out.method = method;
   return out;
 }

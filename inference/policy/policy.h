@@ -63,6 +63,13 @@ struct Policies {
   /// Bytes of an encoded row; 0 without a codec.
   /// @throws Error (runtime) if they are more than a PageLayout can have.
   std::uint16_t encoded_row_bytes(int head_dim) const;
+  /// The same during a prefill: 0 if rows are elements until its end.
+  std::uint16_t prefill_row_bytes(int head_dim) const {
+    return row_codec() != nullptr ? encoded_row_bytes(head_dim) : 0;
+  }
+  /// The codec if it is of this kind; otherwise null.
+  const RowCodec* row_codec() const { return dynamic_cast<const RowCodec*>(codec.get()); }
+  const GroupCodec* group_codec() const { return dynamic_cast<const GroupCodec*>(codec.get()); }
   /// Traits of the selection policy.
   SelectionTraits traits() const { return selection ? selection->traits() : SelectionTraits{}; }
   /// Null unless the selection policy also selects during the prefill.
@@ -92,7 +99,7 @@ struct Policies {
     if (const PromptSelection* prompts = prompt_selection()) return prompts->reuses_cached_prompt();
     return !prefill || prefill->reuses_cached_prompt();
   }
-  /// Only the parts that affect the prefill.  A codec is one of them, because later rows of the
+  /// Only the parts that affect the prefill.  A RowCodec is one of them, because later rows of the
   /// prompt read encoded rows.
   Policies prefill_part() const;
   bool pre_rope_keys() const { return shifts_positions() || traits().pre_rope_keys; }

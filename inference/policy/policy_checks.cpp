@@ -136,11 +136,33 @@ void check_pinned(std::span<const SlotRange> pinned, int set, std::int32_t token
 }
 
 void check_codec(const Policies& policies) {
-  if (!policies.codec || capability<KeyRebuilder>(policies.selection.get()) == nullptr) return;
-  throw input_error(
-      "{}: found a codec of the cache with a selection that rebuilds keys, expected no codec: "
-      "rebuilt keys are not encoded",
-      policies.method);
+  if (!policies.codec) return;
+  if (capability<KeyRebuilder>(policies.selection.get()) != nullptr) {
+    throw input_error(
+        "{}: found a codec of the cache with a selection that rebuilds keys, expected no codec: "
+        "rebuilt keys are not encoded",
+        policies.method);
+  }
+  if (policies.group_codec() == nullptr) return;
+  if (policies.placement.host) {
+    throw input_error(
+        "{}: found placement=host with a codec that encodes groups of tokens, expected "
+        "placement=device: transfers copy single rows",
+        policies.method);
+  }
+  if (policies.evict_in_answers()) {
+    throw input_error(
+        "{}: found a codec that encodes groups of tokens with an eviction in decode steps, "
+        "expected "
+        "an eviction at the end of prompts: each step would encode all groups again",
+        policies.method);
+  }
+  if (policies.prefill && policies.prefill->recomputes_answer()) {
+    throw input_error(
+        "{}: found a codec that encodes groups of tokens with a prefill that computes answers "
+        "again, expected another prefill: encoded rows cannot be removed",
+        policies.method);
+  }
 }
 
 void check_codec_memory(const Policies& policies, bool is_gpu) {

@@ -18,7 +18,7 @@ constexpr std::size_t kLeastRotated = 64;  // elements that a Hadamard matrix ro
 /// Encodes blocks of 32 elements, with a shorter one at the end of a row if necessary: a scale as
 /// float16, then one integer per element, as in the blocks block_q8_0, block_q5_0 and block_q4_0 of
 /// ggml.
-class GgmlBlocks : public Cloned<GgmlBlocks, CacheCodec> {
+class GgmlBlocks : public Cloned<GgmlBlocks, RowCodec> {
  public:
   GgmlBlocks(int bits, bool rotates) : bits_(bits), rotates_(rotates) {}
 

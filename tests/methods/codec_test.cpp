@@ -25,7 +25,7 @@ namespace turnbench::test {
 namespace {
 
 /// Stores the elements of a row in another type, and one more byte, so that rows are not aligned.
-class ElementCodec : public CacheCodec {
+class ElementCodec : public RowCodec {
  public:
   explicit ElementCodec(DType dtype) : dtype_(dtype) {}
   std::unique_ptr<CacheCodec> clone() const override {
@@ -52,6 +52,48 @@ class ElementCodec : public CacheCodec {
   DType dtype_;
 };
 
+/// Stores the elements of groups of tokens, channel after channel, with a mark for each kind.
+class ElementGroups : public GroupCodec {
+ public:
+  std::unique_ptr<CacheCodec> clone() const override {
+    return std::make_unique<ElementGroups>(*this);
+  }
+  std::size_t row_bytes(int head_dim) const override {
+    return static_cast<std::size_t>(head_dim) * sizeof(float) + 1;
+  }
+  int group(KvRow kind) const override { return kind == KvRow::kValue ? 2 : 16; }
+  int encoded_rows(KvRow kind, int tokens) const override {
+    return kind == KvRow::kValue ? std::max(0, tokens - 20) / 2 * 2 : tokens / 32 * 32;
+  }
+  void encode(KvRow kind, MatrixView<const float> rows, std::span<std::byte> out) const override {
+    out.back() = mark(kind);
+    for_each(rows, [&](std::int64_t r, std::int64_t d, std::size_t at) {
+      std::memcpy(out.data() + at, &rows(r, d), sizeof(float));
+    });
+  }
+  void decode(KvRow kind, std::span<const std::byte> bytes, MatrixView<float> out) const override {
+    for_each(out, [&](std::int64_t r, std::int64_t d, std::size_t at) {
+      std::memcpy(&out(r, d), bytes.data() + at, sizeof(float));
+      if (bytes.back() != mark(kind)) out(r, d) = NAN;
+    });
+  }
+
+ private:
+  static std::byte mark(KvRow kind) { return static_cast<std::byte>(1 + static_cast<int>(kind)); }
+  template <typename T, typename Visit>
+  static void for_each(const MatrixView<T>& rows, const Visit& visit) {
+    for (std::int64_t d = 0; d < rows.columns; ++d) {
+      for (std::int64_t r = 0; r < rows.rows; ++r)
+        visit(r, d, static_cast<std::size_t>(d * rows.rows + r) * sizeof(float));
+    }
+  }
+};
+
+Policies with_groups(Policies policies) {
+  policies.codec = std::make_unique<ElementGroups>();
+  return policies;
+}
+
 Policies with_codec(Policies policies, DType dtype = DType::kF32) {
   policies.codec = std::make_unique<ElementCodec>(dtype);
   return policies;
@@ -72,8 +114,8 @@ std::vector<Method> other_methods() {
   return out;
 }
 
-std::unique_ptr<CacheCodec> int8_codec() {
-  return std::move(Method::parse("int8").make().codec);
+std::unique_ptr<RowCodec> int8_codec() {
+  return codec_of<RowCodec>("int8");
 }
 
 std::vector<float> random_row(std::size_t head_dim, double magnitude, std::mt19937_64& random) {
@@ -196,8 +238,9 @@ class Codec : public testing::Test {
     double attended, kept;
     bool operator==(const Run&) const = default;
   };
-  /// Two turns with answers; the second answer is computed twice.
-  static Run run(Engine& engine, Policies policies) {
+  /// Two turns with answers; the second answer is computed twice.  removes: the first answer may be
+  /// removed.
+  static Run run(Engine& engine, Policies policies, bool removes = true) {
     const std::vector<int> prompt = synthetic_tokens(200, 1), answer = synthetic_tokens(12, 2),
                            question = synthetic_tokens(40, 3);
     const bool evicts = policies.eviction != nullptr, selects = policies.selection != nullptr;
@@ -206,7 +249,7 @@ class Codec : public testing::Test {
     const auto add = [&](const std::vector<Logits>& more) {
       out.logits.insert(out.logits.end(), more.begin(), more.end());
     };
-    if (!evicts && !selects) {
+    if (!evicts && !selects && removes) {
       c.sequence.truncate(static_cast<std::int32_t>(prompt.size()));
       add({c.answer(answer[3])});
     }
@@ -246,6 +289,27 @@ TEST_F(Codec, OfTheSameElementsChangesNoMethod) {
   }
 }
 
+TEST_F(Codec, OfGroupsOfTheSameElementsChangesNoMethod) {
+  int methods = 0;
+  for (const Method& method : other_methods()) {
+    SCOPED_TRACE(method.canonical());
+    const Policies& p = method.policies();
+    if (p.evict_in_answers() || (p.prefill && p.prefill->recomputes_answer())) continue;
+    ++methods;
+    const auto policies = [&] {
+      Policies out = method.make();
+      out.placement.host = false;
+      return out;
+    };
+    for (const int chunk : {2048, 48}) {
+      Engine& engine = machine({.prefill_chunk = chunk}).engine;
+      const Run want = run(engine, policies(), false);
+      EXPECT_TRUE(run(engine, with_groups(policies()), false) == want) << chunk;
+    }
+  }
+  EXPECT_GE(methods, 28);
+}
+
 // A codec that rounds to bfloat16 has the results of a cache in bfloat16 for all readers: rows of
 // the same pass, of later chunks, steps, statistics, indices and shifted positions.
 TEST_F(Codec, IsReadByAllThatReadTheCache) {
@@ -262,7 +326,9 @@ TEST_F(Codec, IsReadByAllThatReadTheCache) {
 TEST_F(Codec, DoesNotDependOnChunksForksAndBatches) {
   ConformanceChecks checks;
   for (const char* spec : {"int8", "int8+snapkv:budget=24,window=4", "quest:budget=24,page=4+int8",
-                           "minference:vertical=30,slash=100+int8+h2o:budget=24"}) {
+                           "minference:vertical=30,slash=100+int8+h2o:budget=24",
+                           "snapkv:budget=100,window=4+kivi:residual=32",
+                           "quest:budget=24,page=4+kivi:residual=32,bits=8"}) {
     for (const auto& [name, check] : ConformanceChecks::all())
       EXPECT_EQ(checks.finding(check, Candidate(Method::parse(spec))), "") << spec << " " << name;
   }

@@ -31,10 +31,10 @@ void require_finite(std::span<const Logits> run) {
     require(all_finite(run[i]), "step {}: found logits that are not finite", i);
 }
 
-/// Full attention with the candidate's codec, if it has one.
+/// Full attention with the candidate's codec, if it encodes the rows of a prefill.
 Policies dense_part(const Candidate& candidate) {
-  Policies out;
-  out.codec = candidate.make().codec;
+  Policies out, made = candidate.make();
+  if (made.row_codec() != nullptr) out.codec = std::move(made.codec);
   return out;
 }
 
@@ -315,6 +315,7 @@ void ConformanceChecks::placements_agree(const Candidate& candidate) {
     return out;
   };
   const Policies policies = candidate.make();
+  if (policies.group_codec() != nullptr) return;  // host memory is refused
   Placement own = policies.placement;
   own.host = false;
   const TwoTurns want = run(own);

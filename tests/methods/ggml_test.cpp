@@ -18,8 +18,8 @@
 namespace turnbench::test {
 namespace {
 
-std::unique_ptr<CacheCodec> ggml_codec(const std::string& type, bool rotate) {
-  return std::move(Method::parse(fmt::format("ggml:type={},rotate={}", type, rotate)).make().codec);
+std::unique_ptr<RowCodec> ggml_codec(const std::string& type, bool rotate) {
+  return codec_of<RowCodec>(fmt::format("ggml:type={},rotate={}", type, rotate));
 }
 
 std::string hex_of(const std::vector<std::byte>& bytes) {

@@ -46,7 +46,7 @@ class LimitedMachine {
       sequences.push_back(engine_.make_sequence(Method::parse(spec).make()));
     Pass shared{.sequence = &prefix, .tokens = tokens_, .dialogue = &dialogue_, .prompt_end = true};
     for (Sequence& s : sequences) {
-      if (!s.policies.prefill && !s.policies.codec) {
+      if (!s.policies.prefill && s.policies.row_codec() == nullptr) {
         shared.forks.push_back(&s);
         continue;
       }

@@ -32,6 +32,7 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"sinks", ParameterInfo::Kind::kInteger, "2"},
                                             {"local", ParameterInfo::Kind::kInteger, "16"},
                                             {"recent", ParameterInfo::Kind::kInteger, "6"},
+                                            {"residual", ParameterInfo::Kind::kInteger, "64"},
                                             {"last", ParameterInfo::Kind::kInteger, "8"},
                                             {"n_d", ParameterInfo::Kind::kInteger, "2"},
                                             {"first", ParameterInfo::Kind::kInteger, "1"},
@@ -67,6 +68,7 @@ inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudge
                                           {"n_local", ParameterInfo::Kind::kInteger, "100000"},
                                           {"slash", ParameterInfo::Kind::kInteger, "100000"},
                                           {"gamma", ParameterInfo::Kind::kNumber, "1.001"},
+                                          {"residual", ParameterInfo::Kind::kInteger, "64000"},
                                           {"sparsity", ParameterInfo::Kind::kNumber, "0"},
                                           {"lw", ParameterInfo::Kind::kInteger, "100000"}};
 
