@@ -8,6 +8,7 @@
   X(int8)                    \
   X(ggml)                    \
   X(kivi)                    \
+  X(turboquant)              \
   X(streamingllm)            \
   X(snapkv)                  \
   X(pyramidkv)               \

@@ -461,8 +461,8 @@ void LayerAttention::end_prompt(Sequence& from, Sequence& fork, bool evict, Atte
                   view.rows,  view.prompt_tokens, view.generated};
     core_.add_tools(own, view.queries);
     own.scratch->clear();
-    LayerMemo evicted_memo;  // evicted caches are not shared
-    own.memo = kept.keep_all() ? view.memo : &evicted_memo;
+    LayerMemo own_memo;  // evicted and encoded caches are not shared
+    own.memo = kept.keep_all() && fork.at(layer).kv.newest() == nullptr ? view.memo : &own_memo;
     own.goes_to_host = fork.policies.placement.host;
     if (selection != nullptr) selection->after_prefill(own);
     transfers_.move_to_host(fork, layer, &own, selection);

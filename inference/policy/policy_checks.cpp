@@ -144,24 +144,19 @@ void check_codec(const Policies& policies) {
         policies.method);
   }
   if (policies.group_codec() == nullptr) return;
-  if (policies.placement.host) {
-    throw input_error(
-        "{}: found placement=host with a codec that encodes groups of tokens, expected "
-        "placement=device: transfers copy single rows",
-        policies.method);
-  }
+  const auto refuse = [&](const char* with, const char* expected, const char* because) {
+    throw input_error("{}: found a codec that encodes rows after a prompt with {}, expected {}: {}",
+                      policies.method, with, expected, because);
+  };
+  if (policies.placement.host)
+    refuse("placement=host", "placement=device", "transfers copy encoded rows only");
   if (policies.evict_in_answers()) {
-    throw input_error(
-        "{}: found a codec that encodes groups of tokens with an eviction in decode steps, "
-        "expected "
-        "an eviction at the end of prompts: each step would encode all groups again",
-        policies.method);
+    refuse("an eviction in decode steps", "an eviction at the end of prompts",
+           "each step would encode all rows again");
   }
   if (policies.prefill && policies.prefill->recomputes_answer()) {
-    throw input_error(
-        "{}: found a codec that encodes groups of tokens with a prefill that computes answers "
-        "again, expected another prefill: encoded rows cannot be removed",
-        policies.method);
+    refuse("a prefill that computes answers again", "another prefill",
+           "encoded rows cannot be removed");
   }
 }
 

@@ -129,7 +129,7 @@ MethodInfo kivi() {
       .paper = "KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV Cache (ICML 2024)",
       .budget_unit =
           "no budget: every token is kept; head_dim * (bits / 8 + 4 / group) bytes per encoded key "
-          "and per encoded value",
+          "and per encoded value, for a head_dim of at least one group",
       .deviations =
           "keys and values have the same number of bits; keys are encoded after RoPE; rows are "
           "rounded to float16 before they are encoded, also if the cache is float32; decoded "

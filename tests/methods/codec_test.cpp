@@ -310,6 +310,40 @@ TEST_F(Codec, OfGroupsOfTheSameElementsChangesNoMethod) {
   EXPECT_GE(methods, 28);
 }
 
+// Forks of one prefill share an index only if their keys are the same.
+TEST_F(Codec, OfForksDoesNotChangeOtherForks) {
+  Machine& m = machine();
+  const std::vector<int> prompt = synthetic_tokens(200, 1), answer = synthetic_tokens(6, 2);
+  const auto run_forks = [&](std::initializer_list<std::string> specs) {
+    Sequence prefix = m.engine.make_sequence({});
+    std::vector<Sequence> forks;
+    for (const std::string& spec : specs)
+      forks.push_back(m.engine.make_sequence(Method::parse(spec).make()));
+    Pass pass{.sequence = &prefix, .tokens = prompt, .prompt_end = true};
+    for (Sequence& fork : forks) pass.forks.push_back(&fork);
+    m.engine.prefill({&pass, 1});
+    std::map<std::string, std::vector<Logits>> out;
+    for (std::size_t i = 0; i < forks.size(); ++i) {
+      for (const int& token : answer) {
+        const Pass step{.sequence = &forks[i], .tokens = {&token, 1}, .kind = Pass::Kind::kDecode};
+        out[std::data(specs)[i]].push_back(m.engine.forward({&step, 1})[0]);
+      }
+    }
+    return out;
+  };
+  for (const std::string plain :
+       {"quest:budget=24,page=4,dense_layers=0", "sparq:budget=24,r=4",
+        "clusterkv:budget=24,cluster_tokens=8,dense_layers=0,placement=device",
+        "pqcache:budget=24,sinks=2,placement=device"}) {
+    const std::string encoded = plain + "+kivi:residual=32";
+    auto want = run_forks({plain});
+    want.merge(run_forks({encoded}));
+    EXPECT_NE(want[plain], want[encoded]);
+    EXPECT_EQ(run_forks({plain, encoded}), want) << plain;
+    EXPECT_EQ(run_forks({encoded, plain}), want) << plain;
+  }
+}
+
 // A codec that rounds to bfloat16 has the results of a cache in bfloat16 for all readers: rows of
 // the same pass, of later chunks, steps, statistics, indices and shifted positions.
 TEST_F(Codec, IsReadByAllThatReadTheCache) {

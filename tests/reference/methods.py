@@ -2,6 +2,7 @@
 
 import typing
 
+import cache_codec as k
 import clusters as c
 import evictions as e
 import histories as h
@@ -21,6 +22,7 @@ class Method(typing.NamedTuple):
     parameters: dict
     before_question: bool = False
     history: str = None  # None: reprefill
+    codec: k.Kivi = None
 
     @property
     def evicts(self):
@@ -44,7 +46,10 @@ class Method(typing.NamedTuple):
     @property
     def text(self):
         more = ["compress=before_question"] if self.before_question else []
-        return written(self.function, self.parameters, more)
+        own = written(self.function, self.parameters, more)
+        if not self.codec:
+            return own
+        return self.codec.text if self.function is h.full else f"{own}+{self.codec.text}"
 
     @property
     def label(self):
@@ -141,6 +146,22 @@ _KEPT = _ONCE + [
     Method(p.minference, dict(vertical=40, slash=120)),
     Method(p.loopserve, dict(samples=4096, alpha=0.3, budget=64, first=2, n_d=3)),
 ]
+_FULL = Method(h.full, dict())
+_CODECS = [  # with settings in which no single rounding decides
+    _FULL._replace(codec=k.Kivi()),
+    _FULL._replace(codec=k.Kivi(residual=32)),
+    _FULL._replace(codec=k.Kivi(group=16, residual=32)),
+    Method(e.snapkv, dict(budget=96), codec=k.Kivi(bits=4, residual=32)),
+    Method(e.snapkv, dict(budget=96), codec=k.Kivi(bits=4, residual=32), before_question=True),
+    Method(e.adakv, dict(budget=64), codec=k.Kivi(bits=4, group=16, residual=16)),
+    Method(s.oracle, dict(budget=64, sinks=4), codec=k.Kivi(residual=32)),
+]
+_KEPT_CODECS = [
+    _FULL._replace(codec=k.Kivi(group=16, residual=32)),
+    Method(e.snapkv, dict(budget=80), codec=k.Kivi(residual=32)),
+]
 METHODS = _EVICTIONS + [m._replace(before_question=True) for m in _EVICTIONS] + _OTHERS
-METHODS += [m._replace(history="compress_once") for m in _ONCE]
-METHODS += [m._replace(history="recompress") for m in _KEPT]
+METHODS += _CODECS
+METHODS += [m._replace(history="compress_once") for m in _ONCE + _KEPT_CODECS]
+METHODS += [m._replace(history="recompress") for m in _KEPT + _KEPT_CODECS]
+METHODS += [m._replace(history="recompress") for m in _CODECS if m.evicts]

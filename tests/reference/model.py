@@ -45,14 +45,15 @@ def attention_weights(logits):
 
 
 class Cache:
-    """Keys and values of one layer: for each KV head [tokens, head_dim], the positions, and scores
-    of the tokens for methods that need them later."""
+    """Keys and values of one layer: for each KV head [tokens, head_dim], the positions, scores of
+    the tokens for methods that need them later, and how many keys and values a codec has encoded."""
 
     def __init__(self, kv_heads, head_dim):
         self.keys = [np.zeros((0, head_dim))] * kv_heads
         self.values = [np.zeros((0, head_dim))] * kv_heads
         self.positions = [np.zeros(0, int)] * kv_heads
         self.scores = [np.zeros(0)] * kv_heads
+        self.encoded = [(0, 0)] * kv_heads
 
     def append(self, head, keys, values, positions, store=None):
         if store:
@@ -65,11 +66,13 @@ class Cache:
     def keep(self, head, slots):
         for part in (self.keys, self.values, self.positions, self.scores):
             part[head] = part[head][slots]
+        self.encoded[head] = 0, 0  # the groups change
 
     def copy(self):
         out = Cache(0, 0)
         out.keys, out.values = list(self.keys), list(self.values)
         out.positions, out.scores = list(self.positions), list(self.scores)
+        out.encoded = list(self.encoded)
         return out
 
 

@@ -8,7 +8,9 @@ import typing
 
 import numpy as np
 
+import cache_codec as k
 import evictions as e
+import histories as h
 import methods as m
 import prefills as p
 import selections as s
@@ -204,6 +206,8 @@ class _Beside:
         else:
             prompt = measured.whole.copy()
             self.hooks, self.caches = method.function(prompt, **method.parameters), prompt.caches
+            if method.codec:
+                self.hooks = method.codec.apply(prompt, self.hooks)
         if phase == "decode":
             self._clear()
             self.hooks = self.hooks._replace(mask=None)
@@ -322,6 +326,8 @@ PROBES = [
     Probe(top_mass, dict(budget=5, row=0.5, layer=2, over="p50")),
     Probe(output_error, dict(phase="prefill", layer=2), m.Method(p.int8, {})),
     Probe(output_error, dict(layer=2), m.Method(p.int8, {})),
+    Probe(output_error, {}, m.Method(h.full, {}, codec=k.Kivi(bits=4, residual=32))),
+    Probe(output_error, dict(layer=3), m.Method(h.full, {}, codec=k.Kivi(group=16, residual=16))),
     Probe(output_error, dict(phase="prefill", layer=2), _INFLLM),
     Probe(output_error, dict(phase="prefill"), _MINFERENCE),
     Probe(output_error, dict(layer=3), m.Method(e.snapkv, dict(budget=64))),

@@ -23,6 +23,8 @@ class Turn:
         """KL divergence and counters by their names in the store."""
         prompt, hooks, pairs = self._prompt(method)
         out = {"kv_tokens": np.mean([len(keys) for c in prompt.caches for keys in c.keys])}
+        if method.codec:
+            out["kv_bytes"] = method.codec.bytes(prompt)
         own = self._answer(prompt.copy(), hooks)
         out["kl"] = (np.exp(self.full) * (self.full - own)).sum(-1).mean()
         if pairs:
@@ -45,8 +47,12 @@ class Turn:
         return method.function(argument, **method.parameters)
 
     def _prompt(self, method):
-        """The prompt with the tokens that a method keeps, the hooks for its answer, and the shares
-        of pairs that its layers compute."""
+        """The prompt with the tokens that a method keeps, as they are stored, the hooks for its
+        answer, and the shares of pairs that its layers compute."""
+        prompt, hooks, pairs = self._chosen(method)
+        return prompt, method.codec.apply(prompt, hooks) if method.codec else hooks, pairs
+
+    def _chosen(self, method):
         if method.prefill:
             hooks, pairs = self._apply(method, self.turns), []
             first = self.turns[-2][1] if method.continues and len(self.turns) > 1 else 0
@@ -73,6 +79,8 @@ class Turn:
         if method.always or begin > method.parameters.get("budget", 0):  # else all are read
             hooks = self._apply(method, prompt)
         if begin < len(self.tokens):
+            if method.codec:
+                method.codec.apply(prompt, Hooks())
             prompt = Prompt(self.model, self.tokens, self.cue, before=prompt)
         return prompt, hooks, []
 
