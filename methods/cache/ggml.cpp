@@ -8,6 +8,7 @@
 
 #include "inference/model/dtype.h"
 #include "methods/method.h"
+#include "methods/parts/encoding_time.h"
 
 namespace turnbench {
 namespace {
@@ -69,7 +70,9 @@ class GgmlBlocks : public Cloned<GgmlBlocks, RowCodec> {
     const std::uint16_t stored = float_to_f16(scale);
     // A block that cannot be stored is read back as NaN, which the engine reports.
     is_finite = is_finite && std::isfinite(f16_to_float(stored));
-    store_scale(is_finite ? stored : float_to_f16(std::numeric_limits<float>::quiet_NaN()), out);
+    const std::uint16_t written =
+        is_finite ? stored : float_to_f16(std::numeric_limits<float>::quiet_NaN());
+    std::memcpy(out, &written, sizeof written);
     const float inverse = is_finite && f16_to_float(stored) != 0 ? 1 / scale : 0;
     std::byte* integers = out + sizeof stored;
     std::fill_n(integers, block_bytes(block.size()) - sizeof stored, std::byte{0});
@@ -126,10 +129,6 @@ class GgmlBlocks : public Cloned<GgmlBlocks, RowCodec> {
     }
   }
 
-  static void store_scale(std::uint16_t scale, std::byte* out) {
-    std::memcpy(out, &scale, sizeof scale);
-  }
-
   /// Multiplies parts of a row by a Hadamard matrix, which distributes outliers over all elements
   /// of a part.
   void rotate(KvRow kind, std::span<float> row) const {
@@ -180,15 +179,16 @@ MethodInfo ggml() {
           "by rounding; keys are rotated in parts of the largest power of two that divides "
           "head_dim, values in parts of 64; without effect if head_dim is not a multiple of 64; if "
           "it is not a multiple of 32, the last block of a row is shorter (llama.cpp refuses such "
-          "models); attention reads decoded copies, also of the rows of its own pass, not the "
-          "integers, so time is not saved",
+          "models); attention reads decoded copies, not the integers, so time is not saved",
       .parameters = {{"type", Kind::kChoice, "q8_0", "q8_0|q5_0|q4_0",
                       "block type of ggml: 8, 5 or 4 bits per element"},
                      {"rotate", Kind::kFlag, "true", "",
-                      "multiply keys and values by a Hadamard matrix first"}},
+                      "multiply keys and values by a Hadamard matrix first"},
+                     encoding_time_parameter()},
       .make = [](const Parameters& p) {
         const int bits = p.choice("type")[1] - '0';
-        return Policies{.codec = std::make_unique<GgmlBlocks>(bits, p.flag("rotate"))};
+        return Policies{
+            .codec = encoded_in_time(std::make_unique<GgmlBlocks>(bits, p.flag("rotate")), p)};
       }};
 }
 

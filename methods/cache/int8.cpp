@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "methods/method.h"
+#include "methods/parts/encoding_time.h"
 
 namespace turnbench {
 namespace {
@@ -68,10 +69,11 @@ MethodInfo int8() {
           .deviations =
               "the scale, max |x| / 127, is rounded to 17 significant bits, so that a "
               "decoded row encodes to the same bytes; keys are encoded after RoPE; "
-              "attention reads decoded copies, also of the rows of its own pass, not the "
-              "integers, so time is not saved",
-          .parameters = {},
-          .make = [](const Parameters&) { return Policies{.codec = std::make_unique<Int8>()}; }};
+              "attention reads decoded copies, not the integers, so time is not saved",
+          .parameters = {encoding_time_parameter()},
+          .make = [](const Parameters& p) {
+            return Policies{.codec = encoded_in_time(std::make_unique<Int8>(), p)};
+          }};
 }
 
 }  // namespace turnbench
