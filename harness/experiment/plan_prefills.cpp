@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "harness/experiment/plan_memory.h"
+#include "harness/experiment/planned_turn.h"
 
 namespace turnbench {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "harness/experiment/plan_memory.h"
+#include "harness/experiment/planned_turn.h"
 #include "harness/run/unit_runner.h"
 #include "tests/harness/run/small_world.h"
 #include "tests/methods/settings.h"
