@@ -17,9 +17,10 @@ using Bytes = std::vector<std::byte>;
 template <typename Codec>
 std::unique_ptr<Codec> codec_of(const std::string& spec) {
   std::unique_ptr<CacheCodec> codec = Method::parse(spec).make().codec;
-  auto* out = dynamic_cast<Codec*>(codec.get());
-  if (out != nullptr) codec.release();
-  return std::unique_ptr<Codec>(out);
+  auto* of_kind = dynamic_cast<Codec*>(codec.get());
+  std::unique_ptr<Codec> out(of_kind);
+  if (out != nullptr) static_cast<void>(codec.release());
+  return out;
 }
 
 inline Bytes encoded(const RowCodec& codec, const std::vector<float>& row,

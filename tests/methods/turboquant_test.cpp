@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <tuple>
@@ -109,7 +110,7 @@ TEST(TurboQuant, HasTheDistortionOfThePaper) {
        {std::tuple(2, 0.1175, 0.571), {3, 0.03454, 0.1846}, {4, 0.009497, 0.0543}}) {
     double row_squares = 0, product_squares = 0, slope = 0;
     for (int seed = 1; seed <= kSeeds; ++seed) {
-      const auto codec = [&](bool sketch) {
+      const auto codec = [&, bits = bits](bool sketch) {
         return codec_of<GroupCodec>(
             fmt::format("turboquant:bits={},sketch={},seed={}", bits, sketch, seed));
       };
