@@ -31,6 +31,8 @@ constexpr double kKept = 64;      // token counts up to this value stay unchange
 constexpr int kRealPrompt = 8192;
 // Maximum of layers or layer counts in parameters: tiny has four layers.
 constexpr int kLastLayer = 2;
+constexpr int kMostDimensions = 16;  // of the 32 that a head of tiny has
+constexpr int kMostNewest = 128;     // tokens that a codec does not encode
 
 /// Scales token counts above 64 to the smoke run's prompts: 1,024 becomes 128, 4,096 becomes 160.
 /// They keep their order and stay below the prompt's length, so that methods that evict still do
@@ -56,6 +58,10 @@ std::string short_value(const ParameterInfo& p, const Parameters& values, int mo
   }
   if (p.kind == ParameterInfo::Kind::kInteger && p.unit.starts_with("layer"))
     return fmt::format("{}", std::min(values.integer(p.name), kLastLayer));
+  if (p.kind == ParameterInfo::Kind::kInteger && p.unit == "dimensions")
+    return fmt::format("{}", std::min(values.integer(p.name), kMostDimensions));
+  if (p.kind == ParameterInfo::Kind::kInteger && p.unit == "newest tokens")
+    return fmt::format("{}", std::min(values.integer(p.name), kMostNewest));
   const bool amount = p.kind == ParameterInfo::Kind::kInteger &&
                       (p.unit.starts_with("tokens") || p.unit == "lines");
   return amount ? scaled(values.integer(p.name), p.min, more) : value;

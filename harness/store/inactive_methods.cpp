@@ -52,6 +52,7 @@ struct Inactivity {
   std::size_t records = 0;
   std::string places;
   int longest_prompt = 0;  ///< tokens, if its budget was never reached; else 0
+  bool encodes = false;    ///< it has a codec, which was active
 
   auto operator<=>(const Inactivity&) const = default;
 };
@@ -67,17 +68,25 @@ Inactivity inactivity_of(const std::vector<OfDataset>& datasets, const std::vect
       if (counted.insert(cell->key).second) usage += by_cell.at(cell->key);
     }
   }
-  const auto budget = MethodSettings::parse(canonical).budget();
+  const MethodSettings settings = MethodSettings::parse(canonical);
+  const auto budget = settings.budget();
   const int longest = usage.longest_prompt;
   return {usage.answers, join(places_of(datasets, cells), ", "),
-          budget && budget->tokens(longest) >= longest ? longest : 0};
+          budget && budget->tokens(longest) >= longest ? longest : 0,
+          std::any_of(settings.parts.begin(), settings.parts.end(),
+                      [](const auto& part) { return part.kinds.codec; })};
 }
 
 std::string line_of(const std::vector<std::string>& methods, const Inactivity& what) {
   const bool one = methods.size() == 1;
   std::string out = fmt::format(
-      "{} kept, read and computed as much as full attention in all {} records of {}: {} not active",
-      join(methods, ", "), what.records, what.places, one ? "it was" : "they were");
+      "{} kept, read and computed as much as full attention in all {} records of {}: {}{} not "
+      "active",
+      join(methods, ", "), what.records, what.places,
+      !what.encodes ? ""
+      : one         ? "apart from its codec, "
+                    : "apart from their codecs, ",
+      one ? "it was" : "they were");
   if (what.longest_prompt > 0) {
     out += fmt::format(", {} never reached (prompts of at most {} tokens)",
                        one ? "its budget was" : "their budgets were", what.longest_prompt);

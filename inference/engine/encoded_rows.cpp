@@ -1,7 +1,10 @@
 #include "inference/engine/encoded_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+
+#include "common/error.h"
 
 namespace turnbench {
 namespace {
@@ -68,10 +71,13 @@ void read_rows(const Policies& policies, const NewestTokens* newest, const KvHea
 }
 
 /// Copies of encoded sets of a layer as elements in pages of `pool`.
+/// @throws Error (runtime) if a key is not finite: attention would not report it.  Only for the
+/// layer's own sets, because slots of a working set may not have been written.
 std::vector<KvHeadCache> decoded(Stage& stage, const Sequence& sequence, int layer,
                                  std::span<const KvHeadCache> sets,
                                  const std::shared_ptr<KvPool>& pool) {
   std::vector<KvHeadCache> out = same_slots(sets, pool);
+  const bool all_written = sets.data() == sequence.sets(layer).data();
   for_each_run(
       stage.backend, sets.size(), [](std::size_t) { return 0; },
       [&](std::size_t s) { return sets[s].size(); },
@@ -89,6 +95,13 @@ std::vector<KvHeadCache> decoded(Stage& stage, const Sequence& sequence, int lay
                     to);
         };
         read(KvRow::kKey, keys);
+        const auto end = keys.data + run.count * head_dim;
+        if (all_written && !std::all_of(keys.data, end, [](float x) { return std::isfinite(x); })) {
+          throw runtime_error(
+              "{}: layer {}, set {}: found a key that is not finite after it was encoded, expected "
+              "keys in the range of the codec",
+              sequence.policies.method, layer, run.set);
+        }
         read(KvRow::kValue, values);
         if (layout.pre_rope_keys) read(KvRow::kPreRopeKey, pre_rope_keys);
         for (int i = 0; i < run.count; ++i) {

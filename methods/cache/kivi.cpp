@@ -24,11 +24,12 @@ class Kivi : public Cloned<Kivi, GroupCodec> {
   Kivi(int bits, int group, int residual) : bits_(bits), group_(group), residual_(residual) {}
 
   std::size_t row_bytes(int head_dim) const override {
-    const int of_values = (head_dim + group_ - 1) / group_;
     const std::size_t keys = static_cast<std::size_t>(head_dim) * group_bytes(group_),
                       group = static_cast<std::size_t>(group_);
-    return std::max((keys + group - 1) / group,
-                    static_cast<std::size_t>(of_values) * group_bytes(std::min(head_dim, group_)));
+    std::size_t values = 0;
+    for (int d = 0; d < head_dim; d += group_)
+      values += group_bytes(std::min(group_, head_dim - d));
+    return std::max((keys + group - 1) / group, values);
   }
 
   int group(KvRow kind) const override { return kind == KvRow::kValue ? 1 : group_; }
@@ -128,11 +129,14 @@ MethodInfo kivi() {
           "token; the newest tokens stay as they are",
       .paper = "KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV Cache (ICML 2024)",
       .budget_unit =
-          "no budget: every token is kept; head_dim * (bits / 8 + 4 / group) bytes per encoded key "
-          "and per encoded value, for a head_dim of at least one group",
+          "no budget: every token is kept; head_dim * bits / 8 bytes per encoded key and per "
+          "encoded "
+          "value, and 4 for each `group` elements of head_dim or a part of them",
       .deviations =
           "keys and values have the same number of bits; keys are encoded after RoPE; rows are "
-          "rounded to float16 before they are encoded, also if the cache is float32; decoded "
+          "rounded to float16 before they are encoded, also if the cache is float32 (an error if "
+          "that or "
+          "the range of a group is not finite); decoded "
           "elements are not rounded to float16; equal elements of a group are stored as 0 "
           "(official code: 0 / 0); if head_dim is not a multiple of the group, the last group of a "
           "value is shorter (official code: refused); a prompt reads its own rows as they are, and "
@@ -148,8 +152,9 @@ MethodInfo kivi() {
         const int bits = std::stoi(p.choice("bits")), group = std::stoi(p.choice("group")),
                   residual = p.integer("residual");
         if (residual % group != 0) {
-          throw input_error("residual: found {}, expected a multiple of the group of {} tokens",
-                            residual, group);
+          throw input_error(
+              "kivi: residual: found {}, expected a multiple of the group of {} tokens", residual,
+              group);
         }
         return Policies{.codec = std::make_unique<Kivi>(bits, group, residual)};
       }};

@@ -115,6 +115,7 @@ TEST(Kivi, StoresEqualElementsAndWhatIsNotANumber) {
   EXPECT_EQ(kivi(2, 32)->row_bytes(64), 24u);
   EXPECT_EQ(kivi(4, 32)->row_bytes(128), 80u);
   EXPECT_EQ(kivi(2, 64)->row_bytes(40), 14u) << "values: 4 + 10 bytes; keys: 12.5";
+  EXPECT_EQ(kivi(2, 64)->row_bytes(80), 28u) << "values: groups of 64 and 16; keys: 25";
 }
 
 class KiviCache : public testing::Test {
@@ -194,6 +195,24 @@ TEST_F(KiviCache, CountsEncodedRowsAndElements) {
     EXPECT_EQ(machine_.engine.memory().kv_bytes(), c.sequence.page_bytes());
   }
   EXPECT_EQ(machine_.engine.memory().kv_bytes(), 0u);
+}
+
+// Keys beyond the range of float16.
+TEST_F(KiviCache, ReportsKeysThatCannotBeEncoded) {
+  Conversation c(machine_.engine, Method::parse("kivi:residual=64").make());
+  c.turn(prompt_);
+  NewestTokens& newest = *c.sequence.at(1).kv.newest();
+  std::vector<float> large(static_cast<std::size_t>(machine_.engine.shape().head_dim), 1e6f);
+  for (int slot = 0; slot < newest.elements[0].size(); ++slot)
+    newest.elements[0].write(slot, large.data(), nullptr, nullptr);
+  try {
+    for (const int token : answer_) c.answer(token);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("kivi: layer 1, set 0: found a key that is not finite"),
+              std::string::npos)
+        << e.what();
+  }
 }
 
 TEST_F(KiviCache, RefusesWhatItCannotBeCombinedWith) {

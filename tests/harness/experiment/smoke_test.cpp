@@ -75,6 +75,19 @@ TEST(Smoke, ResolvesMethodFilesRelativeToTheManifest) {
   EXPECT_EQ(smoke.methods[0].setting("costs"), m.methods[0].setting("costs"));
 }
 
+// The heads of tiny have 32 dimensions.
+TEST(Smoke, ReadsPartOfAQueryAndEncodesOldTokens) {
+  const Manifest m = smoke_manifest(parse_manifest(R"({
+    "name": "m", "models": ["tiny"], "datasets": ["tiny-fact"],
+    "methods": ["rocketkv:r=128", "sparq:r=8", "rocketkv", "kivi:residual=4096"]})",
+                                                   "m.json"),
+                                    {});
+  EXPECT_EQ(m.methods[0].setting("r"), "16");
+  EXPECT_EQ(m.methods[1].setting("r"), "8");
+  EXPECT_EQ(m.methods[2].setting("r"), "0") << "from the budget";
+  EXPECT_EQ(m.methods[3].setting("residual"), "128") << "the prompts are longer";
+}
+
 TEST(Smoke, IsASeparateManifest) {
   const Manifest small = smoke_manifest(paper(), {});
   EXPECT_EQ(small.name, "paper.smoke");

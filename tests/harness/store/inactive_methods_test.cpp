@@ -80,8 +80,13 @@ TEST_F(InactiveMethods, ExcludeMethodsThatOmitTokens) {
 }
 
 TEST_F(InactiveMethods, ExcludeCodecsOfTheCache) {
-  ASSERT_EQ(run({"full", "int8"}).code, 0);
-  EXPECT_EQ(status()["inactive"], Json::array());
+  ASSERT_EQ(run({"full", "int8", "int8+snapkv:budget=4096"}).code, 0);
+  const Json lines = status()["inactive"];
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(
+      lines[0].get<std::string>().find(": apart from its codec, it was not active, its budget"),
+      std::string::npos)
+      << lines;
 }
 
 // `infllm` reads all tokens of a short prompt, but at clamped distances.
