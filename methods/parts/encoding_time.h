@@ -2,8 +2,7 @@
 
 #include <memory>
 
-#include "inference/policy/cache_codec.h"
-#include "methods/parameters.h"
+#include "methods/method.h"
 
 namespace turnbench {
 
