@@ -71,13 +71,13 @@ void read_rows(const Policies& policies, const NewestTokens* newest, const KvHea
 }
 
 /// Copies of encoded sets of a layer as elements in pages of `pool`.
-/// @throws Error (runtime) if a key is not finite: attention would not report it.  Only for the
-/// layer's own sets, because slots of a working set may not have been written.
+/// @throws Error (runtime) if a key is not finite: attention would not report it.  Only for layers
+/// that are not offloaded: others have slots that are written later.
 std::vector<KvHeadCache> decoded(Stage& stage, const Sequence& sequence, int layer,
                                  std::span<const KvHeadCache> sets,
                                  const std::shared_ptr<KvPool>& pool) {
   std::vector<KvHeadCache> out = same_slots(sets, pool);
-  const bool all_written = sets.data() == sequence.sets(layer).data();
+  const bool all_written = !sequence.at(layer).kv.is_offloaded();
   for_each_run(
       stage.backend, sets.size(), [](std::size_t) { return 0; },
       [&](std::size_t s) { return sets[s].size(); },

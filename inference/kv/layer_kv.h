@@ -69,7 +69,7 @@ struct NewestTokens {
 
 /// The keys and values of one layer of one sequence, in one of these states:
 ///   - on the device, possibly with older tokens encoded in groups; during a prompt, possibly with
-///   a copy of earlier tokens in host memory;
+///     a copy of earlier tokens in host memory;
 ///   - in host memory, with a working set on the device (`WorkingSet`); or on the device, with a
 ///     working set for tokens whose keys are rebuilt;
 ///   - in host memory, with the pinned tokens on the device (`PinnedLayer`).

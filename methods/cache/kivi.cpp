@@ -135,13 +135,12 @@ MethodInfo kivi() {
       .deviations =
           "keys and values have the same number of bits; keys are encoded after RoPE; rows are "
           "rounded to float16 before they are encoded, also if the cache is float32 (an error if "
-          "that or "
-          "the range of a group is not finite); decoded "
-          "elements are not rounded to float16; equal elements of a group are stored as 0 "
-          "(official code: 0 / 0); if head_dim is not a multiple of the group, the last group of a "
-          "value is shorter (official code: refused); a prompt reads its own rows as they are, and "
-          "those of earlier turns as they are stored; attention reads decoded copies, not the "
-          "integers, so time is not saved",
+          "that or the range of a group is not finite); decoded elements are not rounded to "
+          "float16; equal elements of a group are stored as 0 (official code: 0 / 0); if head_dim "
+          "is not a multiple of the group, the last group of a value is shorter (official code: "
+          "refused); a prompt reads its own rows as they are, and those of earlier turns as they "
+          "are stored; refused with placement=host and with evictions in decode steps; attention "
+          "reads decoded copies, not the integers, so time is not saved",
       .parameters =
           {{"bits", Kind::kChoice, "2", "2|4|8", "bits of an integer"},
            {"group", Kind::kChoice, "32", "16|32|64",

@@ -190,10 +190,13 @@ MethodInfo turboquant() {
       .deviations =
           "keys are encoded after RoPE; one rotation for all layers and heads; centroids are those "
           "of a normal distribution, to which the elements of a rotated row converge; all elements "
-          "have the same number of bits (paper: also mixtures, with more bits for outlier "
-          "channels); "
-          "with the sketch, norms are float16, otherwise float32; a prompt reads its own rows as "
-          "they are; attention reads decoded copies, so time is not saved",
+          "have the same number of bits (paper: also more bits for outlier channels); norms of "
+          "keys "
+          "with the sketch are float16, others float32; a prompt reads its own rows as they are, "
+          "and "
+          "those of earlier turns as they are stored; refused with placement=host and with "
+          "evictions "
+          "in decode steps; attention reads decoded copies, so time is not saved",
       .parameters =
           {{"bits", Kind::kChoice, "3", "2|3|4", "bits per element"},
            {"sketch", Kind::kFlag, "true", "",
