@@ -53,8 +53,8 @@ std::span<std::byte> group_bytes(KvHeadCache& set, KvRow kind, int slot, int gro
 void read_rows(const Policies& policies, const NewestTokens* newest, const KvHeadCache& set,
                const SlotRun& run, KvRow kind, MatrixView<float> out) {
   if (newest == nullptr) {
-    for (int i = 0; i < run.count; ++i)
-      decode_row(*policies.row_codec(), set, kind, run.first + i, out.row(i));
+    const RowCodec& codec = *policies.row_codec();
+    for (int i = 0; i < run.count; ++i) decode_row(codec, set, kind, run.first + i, out.row(i));
     return;
   }
   const GroupCodec& codec = *policies.group_codec();

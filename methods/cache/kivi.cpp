@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "inference/model/dtype.h"
 #include "methods/method.h"
+#include "methods/parts/packed_integers.h"
 
 namespace turnbench {
 namespace {
@@ -93,12 +94,12 @@ class Kivi : public Cloned<Kivi, GroupCodec> {
     std::memcpy(out, header, kHeader);
     std::fill_n(out + kHeader, group_bytes(count) - kHeader, std::byte{0});
     if (!(scale > 0)) return;  // all elements are equal
+    const auto bits = static_cast<std::size_t>(bits_);
     for (int i = 0; i < count; ++i) {
       const float steps = f16(f16(f16(first[i * distance]) - least) / scale);
       const auto integer = static_cast<unsigned>(
           std::nearbyint(std::clamp(steps, 0.0f, static_cast<float>(largest()))));
-      out[kHeader + static_cast<std::size_t>(i * bits_ / 8)] |=
-          static_cast<std::byte>(integer << (i * bits_ % 8));
+      put_integer(out + kHeader, static_cast<std::size_t>(i), bits, integer);
     }
   }
 
@@ -106,10 +107,9 @@ class Kivi : public Cloned<Kivi, GroupCodec> {
     std::uint16_t header[2];
     std::memcpy(header, stored, kHeader);
     const float scale = f16_to_float(header[0]), least = f16_to_float(header[1]);
+    const auto bits = static_cast<std::size_t>(bits_);
     for (int i = 0; i < count; ++i) {
-      const auto byte =
-          std::to_integer<unsigned>(stored[kHeader + static_cast<std::size_t>(i * bits_ / 8)]);
-      const unsigned integer = (byte >> (i * bits_ % 8)) & static_cast<unsigned>(largest());
+      const unsigned integer = integer_at(stored + kHeader, static_cast<std::size_t>(i), bits);
       first[i * distance] = scale * static_cast<float>(integer) + least;
     }
   }

@@ -9,6 +9,7 @@
 
 #include "inference/model/dtype.h"
 #include "methods/method.h"
+#include "methods/parts/packed_integers.h"
 #include "methods/parts/random_matrices.h"
 
 namespace turnbench {
@@ -53,7 +54,7 @@ class TurboQuant : public Cloned<TurboQuant, GroupCodec> {
     matrices.rotation.multiply(unit, rotated);
     std::byte* stored = out.data() + kHeader;
     for (std::size_t d = 0; d < dims; ++d)
-      put_bits(stored, d, level_bits(kind), nearest(kind, rotated[d] * root(dims)));
+      put_integer(stored, d, level_bits(kind), nearest(kind, rotated[d] * root(dims)));
     write_lengths(kind, length, 0, out);
     if (!has_sketch(kind)) return;
     std::vector<float> error(dims), projected(dims);
@@ -61,7 +62,7 @@ class TurboQuant : public Cloned<TurboQuant, GroupCodec> {
     for (std::size_t d = 0; d < dims; ++d) error[d] = row[d] - error[d];
     matrices.projection.multiply(error, projected);
     std::byte* signs = stored + level_bytes(kind, dims);
-    for (std::size_t d = 0; d < dims; ++d) put_bits(signs, d, 1, projected[d] < 0 ? 0 : 1);
+    for (std::size_t d = 0; d < dims; ++d) put_integer(signs, d, 1, projected[d] < 0 ? 0 : 1);
     write_lengths(kind, length, norm(error), out);
   }
 
@@ -78,7 +79,7 @@ class TurboQuant : public Cloned<TurboQuant, GroupCodec> {
     const std::byte* signs = bytes.data() + kHeader + level_bytes(kind, dims);
     std::vector<float> projected(dims), error(dims);
     for (std::size_t d = 0; d < dims; ++d)
-      projected[d] = get_bits(signs, d, 1) != 0 ? scale : -scale;
+      projected[d] = integer_at(signs, d, 1) != 0 ? scale : -scale;
     matrices.projection.multiply_transposed(projected, error);
     for (std::size_t d = 0; d < dims; ++d) row[d] += error[d];
   }
@@ -127,22 +128,6 @@ class TurboQuant : public Cloned<TurboQuant, GroupCodec> {
     return {length, 0};
   }
 
-  /// Numbers of `bits` bits, of which one may lie in two bytes.
-  static void put_bits(std::byte* out, std::size_t index, std::size_t bits, unsigned value) {
-    for (std::size_t b = 0; b < bits; ++b) {
-      const std::size_t at = index * bits + b;
-      out[at / 8] |= static_cast<std::byte>((value >> b & 1) << at % 8);
-    }
-  }
-  static unsigned get_bits(const std::byte* from, std::size_t index, std::size_t bits) {
-    unsigned out = 0;
-    for (std::size_t b = 0; b < bits; ++b) {
-      const std::size_t at = index * bits + b;
-      out |= (std::to_integer<unsigned>(from[at / 8]) >> at % 8 & 1) << b;
-    }
-    return out;
-  }
-
   /// The centroids' numbers ascend with their values.
   unsigned nearest(KvRow kind, float x) const {
     const std::size_t half = std::size_t{1} << (level_bits(kind) - 1);
@@ -163,7 +148,7 @@ class TurboQuant : public Cloned<TurboQuant, GroupCodec> {
     const float scale = length / root(row.size());
     std::vector<float> rotated(row.size());
     for (std::size_t d = 0; d < row.size(); ++d)
-      rotated[d] = scale * centroid(kind, get_bits(bytes.data() + kHeader, d, level_bits(kind)));
+      rotated[d] = scale * centroid(kind, integer_at(bytes.data() + kHeader, d, level_bits(kind)));
     matrices.rotation.multiply_transposed(rotated, row);
   }
 

@@ -175,7 +175,7 @@ MethodInfo rocketkv() {
           "multi-turn runs: the first prompt in all turns, and a window of 128); with "
           "compress=before_question, n is the text before the question for the kept tokens, and "
           "the whole prompt for page size, r and the pages read; RocketKV-MT, which keeps all "
-          "tokens for later turns and filters them anew in each turn, is this method with "
+          "tokens for later turns and filters them again in each turn, is this method with "
           "history=reprefill, except that later turns then read earlier answers as a prefill "
           "computes them; ties go to the lower position; probabilities below e^-87 count as 0, so "
           "their pages are ties",
