@@ -39,7 +39,7 @@ struct PageBounds {
   int page_tokens = 16;
   /// If not 0, the bounds are transposed: [head_dim, column_stride] each, as in the columns of a
   /// DimensionScoreJob.
-  std::int64_t column_stride = 0;
+  int column_stride = 0;
 };
 
 /// Computes the bounds of all pages with slots in [first, size of the set).  The bounds of a

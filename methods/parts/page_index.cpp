@@ -27,7 +27,8 @@ PageBoundsBuffer::PageBoundsBuffer(const LayerView& view, std::int64_t pages, in
 
 PageBounds PageBoundsBuffer::of_set(std::size_t set) const {
   std::byte* low = data_ + 2 * static_cast<std::int64_t>(set) * pages_ * page_bytes_;
-  return {low, low + pages_ * page_bytes_, page_tokens_, transposed_ ? pages_ : 0};
+  return {low, low + pages_ * page_bytes_, page_tokens_,
+          transposed_ ? static_cast<int>(pages_) : 0};
 }
 
 void PageIndex::build(const LayerView& view) {
