@@ -25,6 +25,7 @@
   X(lagkv)                   \
   X(criticalkv)              \
   X(expected_attention)      \
+  X(rkv)                     \
   X(duoattention)            \
   X(kvzip)                   \
   X(oracle)                  \

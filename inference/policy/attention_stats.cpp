@@ -98,30 +98,34 @@ void AttentionStats::for_each_head(const std::function<void(int)>& task) const {
   backend_.parallel_for(shape_.heads, [&](std::size_t h) { task(static_cast<int>(h)); });
 }
 
-const HeadScores& AttentionStats::window_mass(int rows) {
+QueryRows AttentionStats::window_queries(int rows) const {
   if (rows > tail_->capacity()) {
     throw runtime_error(
-        "window_mass: found {} rows, expected at most the {} that the policies declare", rows,
+        "query window: found {} rows, expected at most the {} that the policies declare", rows,
         tail_->capacity());
   }
-  const int count = window_rows(rows);
-  if (count < 1) throw runtime_error("window_mass: found no row, expected at least one");
+  const int count = window_rows(rows), first = tail_->rows() - count;
+  if (count < 1) throw runtime_error("query window: found no row, expected at least one");
+  return {tail_->queries().rows_at(first, count), tail_->positions() + first};
+}
+
+const HeadScores& AttentionStats::window_mass(int rows) {
+  const QueryRows window = window_queries(rows);
+  const int count = window.rows();
   const auto [found, is_new] = window_mass_.try_emplace(count);
   HeadScores& scores = found->second;
   if (!is_new) return scores;
   make_readable();
   scores.stride = padded_slots(longest_set(sets_));
   scores.data.assign(shape_.heads * scores.stride, 0);
-  const int first = tail_->rows() - count;
   const std::int64_t group = shape_.heads / std::ssize(sets_), head_dim = shape_.head_dim;
-  const MatrixView<const float> queries = tail_->queries().rows_at(first, count);
   std::vector<LineMassJob> jobs;
   std::int64_t head = 0;
   for (const KvHeadCache& set : sets_) {
     LineMassJob& job = jobs.emplace_back();
     job.keys = &set;
-    job.q = queries.columns_at(head * head_dim, group * head_dim);
-    job.positions = tail_->positions() + first;
+    job.q = window.q.columns_at(head * head_dim, group * head_dim);
+    job.positions = window.positions;
     job.pass_rows = pass_.rows();
     job.sliding_window = sliding_window_;
     job.vertical = scores.rows(shape_.heads).rows_at(head, group);

@@ -85,7 +85,7 @@ struct ColumnMasses {
   double seconds = 0;                   ///< time spent on computing them
 };
 
-/// The query rows of a pass, after RoPE.
+/// Consecutive query rows, after RoPE.
 struct QueryRows {
   MatrixView<const float> q;                ///< [rows, heads * head_dim]
   const std::int32_t* positions = nullptr;  ///< [rows]
@@ -126,6 +126,9 @@ class AttentionStats {
   const HeadScores& window_mass(int rows);
   /// The number of rows that window_mass(rows) sums.
   int window_rows(int rows) const;
+  /// The queries of these rows, in host memory.
+  /// @throws Error (runtime) as window_mass.
+  QueryRows window_queries(int rows) const;
 
   /// For each query head and slot, the sum of the probabilities of all rows of this pass, plus the
   /// masses of earlier passes that the constructor received (`columns`).  O(slots) memory.  Rows

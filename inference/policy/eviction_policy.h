@@ -27,8 +27,8 @@ class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
   virtual std::unique_ptr<EvictionPolicy> clone() const = 0;  ///< independent of this one
-  /// The number of recent query rows whose `window_mass` this policy uses: rows of the turn's
-  /// prompt, and of its answer if the policy evicts while decoding.
+  /// The number of recent query rows whose `window_mass` or `window_queries` this policy uses: rows
+  /// of the turn's prompt, and of its answer if the policy evicts while decoding.
   virtual int window() const { return 0; }
   /// The rules of the column masses that `after_prefill` uses.  These masses are sums over all rows
   /// of the prompt.

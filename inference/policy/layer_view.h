@@ -53,8 +53,8 @@ struct LayerView {
 
   Backend* backend = nullptr;  ///< the backend of this layer
 
-  // Of the fields below, eviction policies may use `memo`, `scoring`, `scratch` and
-  // `attention_out`; the others are for selections.
+  // Of the fields below, eviction policies may use `scale`, `sliding_window`, `memo`, `scoring`,
+  // `scratch` and `attention_out`; the others are for selections.
   MatrixView<const float> queries = {};  ///< of the pass, after RoPE: [rows, heads * head_dim]
   /// The queries rotated to relative distance `max_distance` (clamped RoPE), to be scored against
   /// keys before RoPE; null if the policy sets no `max_distance`.

@@ -118,6 +118,7 @@ TEST_F(History, DynamicMethodsKeepTheirBudget) {
     test::Values values = {{"budget", std::to_string(24 + test::counts_the_current(info))}};
     for (const ParameterInfo& p : info.parameters) {
       if (p.name == "t_max") values["t_max"] = "64";  // the answer has no limit here
+      if (p.name == "interval") values["interval"] = "1";
     }
     specs.push_back(test::spec_of(info, values));
   }
