@@ -269,7 +269,8 @@ TEST_P(Conformance, AchievesItsBudget) {
       if (!policies.selection || (policies.eviction && !is_traffic)) continue;
       for (int token : answer_) c.answer(token);
       if (is_traffic) {
-        EXPECT_LE(c.sequence.counters.mean_attended(), tokens / 2 + std::stod(values["page"]) + 1)
+        const int half = tokens / 2;
+        EXPECT_LE(c.sequence.counters.mean_attended(), half + std::stod(values["page"]) + 1)
             << spec;
       }
       // The current token may be additional, and with an interval the set grows until the next
