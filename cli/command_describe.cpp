@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/catalog_json.h"
 #include "cli/cli.h"
@@ -62,13 +64,20 @@ void describe_parameters(const char* title, const std::vector<ParameterInfo>& pa
 
 constexpr const char* kParameters = "parameters: name, default, unit or choices";
 
-/// Whether a method evicts, and only at the end of prompts; the other settings are the defaults.
-bool evicts_at_prompt_ends(const MethodInfo& m, const std::map<std::string, std::string>& given) {
+/// A method's policies with some settings given and defaults otherwise; nullopt if a parameter has
+/// no default.
+std::optional<Policies> policies_of(const MethodInfo& m,
+                                    const std::map<std::string, std::string>& given = {}) {
   const bool has_defaults = std::none_of(m.parameters.begin(), m.parameters.end(),
                                          [](const ParameterInfo& p) { return p.fallback.empty(); });
-  if (!has_defaults) return false;
-  const Policies p = m.make(Parameters::check(m.parameters, given, std::string(m.name)));
-  return p.eviction && !p.eviction->evicts_in_answers();
+  if (!has_defaults) return std::nullopt;
+  return m.make(Parameters::check(m.parameters, given, std::string(m.name)));
+}
+
+/// Whether a method evicts, and only at the end of prompts.
+bool evicts_at_prompt_ends(const MethodInfo& m, const std::map<std::string, std::string>& given) {
+  const std::optional<Policies> p = policies_of(m, given);
+  return p && p->eviction && !p->eviction->evicts_in_answers();
 }
 
 /// The setting of a flag or choice with which a method evicts only at the end of prompts; "" if
@@ -104,7 +113,12 @@ void describe(const MethodInfo& m) {
     describe_parameters("eviction, as for every method that evicts only at the end of prompts",
                         {compress});
   }
-  describe_parameters("placement, as for every method", placement);
+  const std::optional<Policies> policies = policies_of(m);
+  if (policies && policies->group_codec() != nullptr) {
+    fmt::print("\n  placement: device only\n");
+  } else {
+    describe_parameters("placement, as for every method", placement);
+  }
   if (!m.actions.empty())
     fmt::print("\n  actions: turnbench method {} ACTION\n{}", m.name, actions_text(m));
 }

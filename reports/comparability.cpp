@@ -204,6 +204,13 @@ void compare_universal(const std::vector<Subject>& subjects, Remarks& remarks) {
   }
 }
 
+/// The unit of a parameter; "number" for choices of numbers, which methods may offer differently.
+std::string_view unit_of(const ParameterInfo& p) {
+  const bool is_number = p.kind == ParameterInfo::Kind::kChoice && !p.unit.empty() &&
+                         p.unit.find_first_not_of("0123456789|") == std::string_view::npos;
+  return is_number ? "number" : p.unit;
+}
+
 /// Compares parameters with the same name and unit in parts of the same kind.
 void compare_shared_parameters(const std::vector<Subject>& subjects, Remarks& remarks) {
   constexpr std::array kKinds = {&PolicyKinds::eviction, &PolicyKinds::selection,
@@ -218,7 +225,7 @@ void compare_shared_parameters(const std::vector<Subject>& subjects, Remarks& re
     for (const Subject& s : subjects) {
       each_part(s, [&](const MethodSettings::Part& part) {
         for (const ParameterInfo& p : part.info->parameters) {
-          const std::pair key{std::string(common_name(*part.info, p.name)), p.unit};
+          const std::pair key{std::string(common_name(*part.info, p.name)), unit_of(p)};
           const bool universal =
               std::any_of(kUniversal.begin(), kUniversal.end(),
                           [&](const UniversalParameter& other) { return other.name == key.first; });
@@ -237,7 +244,7 @@ void compare_shared_parameters(const std::vector<Subject>& subjects, Remarks& re
         std::string& own = respect.own_names.emplace_back();
         each_part(s, [&, &name = name, &unit = unit](const MethodSettings::Part& part) {
           const auto found = value_in(part, name);
-          if (!found || found->parameter->unit != unit) return;
+          if (!found || unit_of(*found->parameter) != unit) return;
           value = value_text(*found->parameter, found->value);
           own = own_name(*found, name);
         });

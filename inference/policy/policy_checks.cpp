@@ -155,7 +155,7 @@ void check_codec(const Policies& policies) {
            "each step would encode all rows again");
   }
   if (policies.prefill && policies.prefill->recomputes_answer()) {
-    refuse("a prefill that computes answers again", "another prefill",
+    refuse("a prefill that computes answers again", "one that does not (recompute_answer=false)",
            "encoded rows cannot be removed");
   }
 }

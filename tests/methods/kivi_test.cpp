@@ -226,7 +226,7 @@ TEST_F(KiviCache, RefusesWhatItCannotBeCombinedWith) {
   };
   EXPECT_NE(message("kivi+h2o:budget=64").find("an eviction in decode steps"), std::string::npos);
   EXPECT_NE(message("kivi:placement=host").find("placement=host"), std::string::npos);
-  EXPECT_NE(message("kivi+loopserve-prefill").find("computes answers again"), std::string::npos);
+  EXPECT_NE(message("kivi+loopserve-prefill").find("recompute_answer=false"), std::string::npos);
   EXPECT_EQ(message("kivi+loopserve-prefill:recompute_answer=false"), "");
   EXPECT_NE(message("kivi+int8").find("how keys and values are stored"), std::string::npos);
   EXPECT_NE(message("kivi:residual=48").find("found 48, expected a multiple"), std::string::npos);

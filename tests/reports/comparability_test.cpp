@@ -223,6 +223,12 @@ TEST(Comparability, CodecsAreNamed) {
   EXPECT_EQ(Table().add("snapkv:budget=64").add("h2o:budget=64").lines(subject), Lines());
 }
 
+// The methods offer different numbers of bits.
+TEST(Comparability, ChoicesOfNumbersAreCompared) {
+  EXPECT_EQ(Table().add("kivi:bits=2").add("turboquant:bits=4").lines("bits"),
+            Lines{"bits: 2 in kivi; 4 in turboquant"});
+}
+
 TEST(Comparability, GroupsTheValuesOfOneMethod) {
   const Table table = Table().add("full").add("snapkv:budget=64").add("pyramidkv:budget=64");
   const std::string text = comparability_of(table.remarks(), {table.cell(2)});
