@@ -177,6 +177,21 @@ std::optional<PartValue> value_in(const MethodSettings::Part& part, std::string_
   return std::nullopt;
 }
 
+/// The same; with scorer=NAME, the pooling is the default of the method NAME, because that of the
+/// part applies to scorer=snapkv only.
+std::optional<PartValue> value_of_scores(const MethodSettings::Part& part, std::string_view name) {
+  const auto scorer = part.values.find("scorer");
+  if (name != "pool" || scorer == part.values.end() || scorer->second == "snapkv")
+    return value_in(part, name);
+  for (const MethodInfo& method : all_methods()) {
+    if (method.name != scorer->second) continue;
+    for (const ParameterInfo& p : method.parameters) {
+      if (p.name == name) return PartValue{&p, std::string(p.fallback)};
+    }
+  }
+  return std::nullopt;
+}
+
 std::string own_name(const PartValue& found, std::string_view name) {
   return found.parameter->name == name ? "" : fmt::format(" ({})", found.parameter->name);
 }
@@ -189,7 +204,7 @@ void compare_universal(const std::vector<Subject>& subjects, Remarks& remarks) {
       std::string name;
       for (const MethodSettings::Part& part : s.settings.parts) {
         if (universal.of_evictions ? !part.kinds.eviction : !part.kinds.limits_tokens()) continue;
-        if (const auto found = value_in(part, universal.name)) {
+        if (const auto found = value_of_scores(part, universal.name)) {
           const std::string text = value_text(*found->parameter, found->value);
           value = text == "0" ? kNone : text;
           name = own_name(*found, universal.name);

@@ -49,6 +49,7 @@ std::string scaled(double tokens, double least, int more) {
 /// windows and sinks do not shrink with the prompt and would exceed, say, a tenth of 300 tokens.
 std::string short_value(const ParameterInfo& p, const Parameters& values, int more) {
   const std::string& value = values.values().find(p.name)->second;
+  if (!has_effect(p, values.values())) return value;
   if (p.kind == ParameterInfo::Kind::kDraft && values.draft(p.name)) return "tiny";
   if (p.kind == ParameterInfo::Kind::kBudget) {
     const Budget budget = values.budget(p.name);

@@ -15,7 +15,8 @@ std::vector<ParameterInfo> ada_parameters() {
         "the sets' numbers of tokens sum to the budget; false: each is rounded separately, as in "
         "the official code"},
        {"normalize", Kind::kFlag, "false", "",
-        "multiply a set's scores by the share of its total score that its best tokens have"},
+        "multiply a set's scores by the share of its total score that its best tokens have; no "
+        "effect if the total is below 0 (scorers with scores below 0: keydiff, rkv)"},
        {"skip", Kind::kInteger, "0", "layers",
         "number of first layers whose sets have equal budgets"}});
 }

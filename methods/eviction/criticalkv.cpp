@@ -21,7 +21,7 @@ MethodInfo criticalkv() {
           "first stage counts the window; norms are means over the query heads that share a set; "
           "with floor_alpha above 0, kvpress keeps the safeguarded tokens before the first stage, "
           "which chooses the same tokens unless their share exceeds first_stage; of scores below 0 "
-          "(keydiff), the second stage prefers small norms, as in kvpress",
+          "(keydiff, rkv), the second stage prefers small norms, as in kvpress",
       .parameters = and_also(
           window_parameters("1024", "32", "7"),
           {scorer_parameter("snapkv"),

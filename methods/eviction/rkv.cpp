@@ -16,6 +16,7 @@ class ImportanceAndRedundancy : public EvictionScorer {
  public:
   struct Settings {
     int window = 8, kernel = 7;
+    Pooling pooling = Pooling::kMax;
     double lambda = 0.07;
   };
   explicit ImportanceAndRedundancy(const Settings& settings) : s_(settings) {}
@@ -65,7 +66,7 @@ class ImportanceAndRedundancy : public EvictionScorer {
       for (std::size_t i = 0; i < shares.size(); ++i)
         out[begin + i] += static_cast<float>(shares[i] / window.rows());
     }
-    return pool1d(out, s_.kernel, Pooling::kMax);
+    return pool1d(out, s_.kernel, s_.pooling);
   }
 
   /// Mean similarity to the other keys, after removal of the last similar one of each row ->
@@ -93,7 +94,11 @@ class ImportanceAndRedundancy : public EvictionScorer {
 
 std::shared_ptr<const EvictionScorer> rkv_scorer(const Parameters& p) {
   ImportanceAndRedundancy::Settings settings{.window = p.integer("window")};
-  if (p.has("mix")) settings = {settings.window, odd_kernel("rkv", p), p.number("mix")};
+  if (p.has("mix")) {  // otherwise it is the scorer of another method
+    settings.kernel = odd_kernel("rkv", p);
+    settings.pooling = parse_pooling(p.choice("pool"));
+    settings.lambda = p.number("mix");
+  }
   return std::make_shared<ImportanceAndRedundancy>(settings);
 }
 
@@ -145,32 +150,33 @@ MethodInfo rkv() {
       .summary = "keeps tokens with high attention whose keys are unlike those of other tokens",
       .paper = "Cai et al., R-KV: Redundancy-aware KV Cache Compression for Reasoning Models, 2025",
       .budget_unit =
-          "tokens kept per KV head, window included; up to `interval` generated tokens come on top "
-          "before they count; mode=prefill: generated tokens are not counted",
+          "tokens kept per KV head, window included, after each eviction; until the next one, "
+          "generated tokens are kept in addition; mode=prefill: they are not counted",
       .deviations =
-          "as in the official code: importance: scores of the last `window` rows, maximum over the "
-          "query heads of a KV head, softmax over the tokens before the window, mean over rows, "
-          "max-pooling; redundancy: cosine similarities of all keys of a KV head, 0 of a key with "
-          "itself; in each row, the similarity to the last key above 0.5 is set to 0 (to the first "
-          "key if there is none); mean over the rows, softmax over all tokens; score: mix * "
-          "importance - (1 - mix) * redundancy; a step attends before it evicts; keys are those "
-          "after RoPE",
-      .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
-                      "tokens kept per KV head"},
-                     {"window", Kind::kInteger, "8", "tokens",
-                      "last tokens, whose attention is used, always kept", 1, 4096},
-                     {"kernel", Kind::kInteger, "7", "tokens", "odd; of the max-pooling", 1, 4095},
-                     {"mix", Kind::kNumber, "0.07", "",
-                      "weight of the importance (lambda); the rest is that of the redundancy", 0,
-                      1},
-                     {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",
-                      "dynamic: evict after the prompt and while decoding; prefill: only after the "
-                      "prompt"},
-                     {"interval", Kind::kInteger, "128", "tokens",
-                      "evict in the first step after the tokens so far, prompt included, are a "
-                      "multiple of this number",
-                      1, 1e6, "mode=dynamic"},
-                     layers_parameter()},
+          "as in the official code: importance: q k / sqrt(head_dim) of the last `window` rows (in "
+          "steps: of the prompt and of earlier steps, too) and the keys cached now, maximum over "
+          "the query heads of a KV head, softmax over the tokens before the window, mean over "
+          "the rows, pooling; redundancy: cosine similarities of all keys of a KV head, 0 of a key "
+          "with itself; in each row, the similarity to the last key of those above 0.5, or to the "
+          "first key if there is none, is set to 0; mean of each column, softmax over all tokens; "
+          "score: mix * importance - (1 - mix) * redundancy; its time grows with the square of the "
+          "cached tokens; a step attends before it evicts; keys are those after RoPE; ties go to "
+          "the earlier token",
+      .parameters =
+          {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens kept per KV head"},
+           {"window", Kind::kInteger, "8", "tokens",
+            "last tokens, whose attention is used, always kept", 1, 4096},
+           {"kernel", Kind::kInteger, "7", "tokens", "width of the pooling kernel, odd", 1, 255},
+           {"pool", Kind::kChoice, "max", "max|avg|none", "pooling of the importance"},
+           {"mix", Kind::kNumber, "0.07", "",
+            "weight of the importance (lambda); the rest is that of the redundancy", 0, 1},
+           {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",
+            "dynamic: evict after the prompt and while decoding; prefill: only after the prompt"},
+           {"interval", Kind::kInteger, "128", "tokens",
+            "evict in steps before which the number of tokens, evicted ones included, is a "
+            "multiple of this number",
+            1, 1e6, "mode=dynamic"},
+           layers_parameter()},
       .scorer = rkv_scorer,
       .make = [](const Parameters& p) {
         const int interval = p.choice("mode") == "dynamic" ? p.integer("interval") : 0;

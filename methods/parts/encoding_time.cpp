@@ -31,7 +31,7 @@ class RowsAfterPrompt : public GroupCodec {
 ParameterInfo encoding_time_parameter() {
   return {"prefill", ParameterInfo::Kind::kChoice, "encoded", "encoded|exact",
           "what the rows of a prompt read of the same prompt: encoded keys and values, or exact "
-          "ones, which are encoded at its end"};
+          "ones, which are encoded at its end (placement=device only)"};
 }
 
 std::unique_ptr<CacheCodec> encoded_in_time(std::unique_ptr<RowCodec> rows,

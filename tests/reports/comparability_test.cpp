@@ -120,6 +120,17 @@ TEST(Comparability, MethodsWithoutPoolingAreNamed) {
             Lines{"pooling of scores: max in snapkv; none in sablock"});
 }
 
+// The pooling of adakv does not apply to the scores of other methods.
+TEST(Comparability, PoolingIsThatOfTheScorer) {
+  EXPECT_EQ(Table()
+                .add("rkv:budget=100")
+                .add("adakv:budget=100,scorer=rkv,pool=none")
+                .add("adakv:budget=100,scorer=h2o")
+                .lines("pooling of scores"),
+            Lines{"pooling of scores: max in rkv, adakv:budget=100,scorer=rkv,pool=none; none in "
+                  "adakv:budget=100,scorer=h2o"});
+}
+
 // rocketkv evicts and selects: the comparison with both other methods replaces those of one kind.
 TEST(Comparability, AParameterIsNamedOnceForMethodsOfTwoKinds) {
   const std::string rocketkv = "rocketkv:budget=100,answer=32";

@@ -321,6 +321,17 @@ TEST(Smoke, ShrinksWithinTheRangesOfParameters) {
   EXPECT_EQ(setting("minference:vertical=128,slash=384", "slash"), "105");
 }
 
+// rkv accepts an interval with mode=dynamic only.
+TEST(Smoke, KeepsParametersWithoutEffect) {
+  const Manifest small = smoke_manifest(
+      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
+      "rkv:budget=32", "rkv:budget=32,mode=prefill"]})",
+                     "m.json"),
+      {});
+  EXPECT_EQ(method(small, "rkv:budget=32").setting("interval"), "80");
+  EXPECT_EQ(method(small, "rkv:budget=32,mode=prefill").setting("interval"), "128");
+}
+
 // A ratio budget has an effect on a short prompt as on a long one, where it is larger than the
 // window.
 TEST(Smoke, ShrinksRatiosLikeTheirTokens) {
