@@ -7,7 +7,7 @@ decoding return what they do after each layer.
 import numpy as np
 
 from model import Hooks, attention_weights
-from ranking import best, best_and_last, groups, whole_numbers, window_scores
+from ranking import best, best_and_last, groups, pooled, whole_numbers, window_scores
 
 GATES = np.array([[0.1, 0.9], [0.6, 0.2], [0.3, 0.8], [0.7, 0.4]])  # of each layer's KV heads
 
@@ -97,6 +97,38 @@ def keydiff(prompt, budget, window=0):
             out.append(best_and_last(scores[: len(keys) - window], budget - window, len(keys)))
         return out
     return _evict(prompt, kept)
+
+
+def _redundancy(keys):
+    """Mean cosine similarity of each key to all others, but of each row without the last similar
+    key; softmax over the keys."""
+    directions = keys / np.linalg.norm(keys, axis=1, keepdims=True)
+    similarity = directions @ directions.T
+    np.fill_diagonal(similarity, 0)
+    slots = np.arange(len(keys))
+    similarity[slots, np.where(similarity > 0.5, slots, 0).max(1)] = 0
+    return attention_weights(similarity.mean(0))
+
+
+def rkv(prompt, budget, window=8, kernel=7, mix=0.07, mode="dynamic", interval=128):
+    """Attention of the window's rows to the tokens before it, less the redundancy of the keys.
+    While decoding, a step evicts if the number of tokens before it is a multiple of `interval`."""
+    recent = [rows.query[:, :0] for rows in prompt.layers]  # queries of the window
+
+    def scores(queries, keys):
+        logits = np.max([query @ keys[:-window].T for query in queries], 0)
+        importance = attention_weights(logits / np.sqrt(keys.shape[1])).mean(0)
+        return mix * pooled(importance, kernel) - (1 - mix) * _redundancy(keys)[:-window]
+
+    def kept(rows):
+        queries = np.concatenate([recent[rows.layer], rows.query], 1)[:, -window:]
+        recent[rows.layer] = queries
+        before = rows.cache.positions[0][-1]
+        if before >= len(prompt.tokens) and before % interval:
+            return []
+        return [best_and_last(scores(own, keys), budget - window, len(keys))
+                for own, keys in zip(groups(queries, rows), rows.cache.keys)]
+    return _evict(prompt, kept, mode == "dynamic")
 
 
 def snapkv(prompt, budget, window=32, kernel=7):

@@ -28,14 +28,18 @@ def whole_numbers(shares, total):
     return out
 
 
+def pooled(scores, kernel):
+    """The maximum of `kernel` scores around each one."""
+    padded = np.pad(scores, kernel // 2, constant_values=-np.inf)
+    return np.max([padded[i : i + len(scores)] for i in range(kernel)], 0)
+
+
 def window_scores(rows, window, kernel=1):
     """Of the tokens before the window, for each KV head: attention from the window's rows, averaged
     over the query heads, pooled by maximum."""
     out = []
     for heads in groups(rows.weights, rows):
-        scores = np.mean([w[-window:, :-window].sum(0) for w in heads], 0)
-        padded = np.pad(scores, kernel // 2, constant_values=-np.inf)
-        out.append(np.max([padded[i : i + len(scores)] for i in range(kernel)], 0))
+        out.append(pooled(np.mean([w[-window:, :-window].sum(0) for w in heads], 0), kernel))
     return out
 
 
