@@ -142,7 +142,7 @@ class RKv : public Cloned<RKv, EvictionPolicy> {
 
 /// R-KV: keeps tokens with high attention whose keys are unlike those of other tokens: attention of
 /// the last rows (importance) and cosine similarities of the keys (redundancy), both as shares that
-/// sum to 1 -> weighted difference -> top-k (Cai et al., 2025, section 3).
+/// sum to 1 -> weighted difference -> top-k (Cai et al., 2025; R1KV in the official code).
 MethodInfo rkv() {
   using Kind = ParameterInfo::Kind;
   return {
