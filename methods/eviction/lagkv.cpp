@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "common/error.h"
 #include "methods/parts/budgeted_eviction.h"
 #include "methods/parts/layer_rows.h"
+#include "methods/parts/softmax.h"
 
 namespace turnbench {
 namespace {
@@ -76,10 +79,8 @@ class LagScorer : public EvictionScorer {
       const auto n = static_cast<double>(width);
       deviations.push_back(std::sqrt(std::max(0.0, (squares - sum * sum / n) / (n - 1))));
     }
-    const double most = *std::max_element(deviations.begin(), deviations.end());
-    double total = 0;
-    for (double& x : deviations) total += x = std::exp(x - most);
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += deviations[i] / total;
+    const std::vector<double> shares = softmax(std::move(deviations));
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += shares[i];
   }
 
   Partitions p_;

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <cmath>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "methods/parts/budgeted_eviction.h"
 #include "methods/parts/key_similarity.h"
 #include "methods/parts/layer_rows.h"
+#include "methods/parts/softmax.h"
 
 namespace turnbench {
 namespace {
@@ -62,7 +62,7 @@ class ImportanceAndRedundancy : public EvictionScorer {
         for (int h = 1; h < heads; ++h) x = std::max(x, logits[h * cache.size() + i]);
         most.push_back(x);
       }
-      const std::vector<double> shares = softmax(most);
+      const std::vector<double> shares = softmax(std::move(most));
       for (std::size_t i = 0; i < shares.size(); ++i)
         out[begin + i] += static_cast<float>(shares[i] / window.rows());
     }
@@ -74,17 +74,7 @@ class ImportanceAndRedundancy : public EvictionScorer {
   static std::vector<double> redundancy(const LayerView& view, const KvHeadCache& cache) {
     std::vector<double> means = similarity_sums(view, cache, kSimilar);
     for (double& x : means) x /= static_cast<double>(cache.size());
-    return softmax(means);
-  }
-
-  static std::vector<double> softmax(const std::vector<double>& logits) {
-    std::vector<double> out;
-    if (logits.empty()) return out;
-    const double most = *std::max_element(logits.begin(), logits.end());
-    double total = 0;
-    for (const double x : logits) total += out.emplace_back(std::exp(x - most));
-    for (double& x : out) x /= total;
-    return out;
+    return softmax(std::move(means));
   }
 
   static constexpr float kSimilar = 0.5f;  // cosine above which keys are similar

@@ -8,17 +8,10 @@
 #include "methods/parts/block_pool.h"
 #include "methods/parts/chosen_blocks.h"
 #include "methods/parts/scores.h"
+#include "methods/parts/softmax.h"
 
 namespace turnbench {
 namespace {
-
-std::vector<double> softmax(std::vector<double> x) {
-  const double top = *std::max_element(x.begin(), x.end());
-  double sum = 0;
-  for (double& v : x) sum += v = std::exp(v - top);
-  for (double& v : x) v /= sum;
-  return x;
-}
 
 /// Square root of the Jensen-Shannon divergence of two distributions, natural logarithm,
 /// 0 log 0 = 0.
