@@ -156,6 +156,7 @@ PlannedRun& PlannedRun::operator+=(const PlannedRun& next) {
   cost.unshared_prompt_tokens += next.cost.unshared_prompt_tokens;
   cost.max_new_tokens += next.cost.max_new_tokens;
   cost.longest_prompt = std::max(cost.longest_prompt, next.cost.longest_prompt);
+  cost.omits_answers |= next.cost.omits_answers;
   cost.flops += next.cost.flops;
   cost.refused_units += next.cost.refused_units;
   cost.expects_equal_answers |= next.cost.expects_equal_answers;
@@ -205,11 +206,12 @@ void print(const PlannedRun& run) {
       "{}\n  cells            {}\n  work units       {}\n  prefills         {} shared, instead "
       "of {}\n"
       "  prompt tokens    {} computed, instead of {}\n  answer tokens    at most {}\n"
-      "  longest prompt   {} tokens\n  prefill          {:.2f} TFLOP, about {:.0f} s at 100 "
+      "  longest prompt   {} tokens{}\n  prefill          {:.2f} TFLOP, about {:.0f} s at 100 "
       "GFLOP/s\n  time             about {}\n",
       run.name, c.cells, c.units, c.shared_prefills, c.unshared_prefills, c.prompt_tokens,
-      c.unshared_prompt_tokens, c.max_new_tokens, c.longest_prompt, c.flops / 1e12, c.flops / 1e11,
-      duration(run.time.seconds));
+      c.unshared_prompt_tokens, c.max_new_tokens, c.longest_prompt,
+      c.omits_answers ? ", without the methods' earlier answers" : "", c.flops / 1e12,
+      c.flops / 1e11, duration(run.time.seconds));
   if (const std::string basis = basis_of(run); !basis.empty()) fmt::print("    {}\n", basis);
   if (c.expects_equal_answers)
     fmt::print("  if methods give other answers, they share fewer prefills in later turns\n");

@@ -44,11 +44,15 @@ void BatchMemory::add_resource(const Policies& policies) {
 }
 
 void BatchMemory::add_sequence(int window) {
-  const ModelConfig& c = config_;
-  held_.rest += sizeof(float) * (static_cast<std::size_t>(2 * c.layers * window * c.heads) *
-                                     static_cast<std::size_t>(c.head_dim) +
-                                 static_cast<std::size_t>(c.vocab));
+  add_query_rows(window);
+  held_.rest += sizeof(float) * static_cast<std::size_t>(config_.vocab);
   ++sequences_;
+}
+
+void BatchMemory::add_query_rows(int window) {
+  const ModelConfig& c = config_;
+  held_.rest += sizeof(float) * static_cast<std::size_t>(2 * c.layers * window * c.heads) *
+                static_cast<std::size_t>(c.head_dim);
 }
 
 void BatchMemory::add_columns(std::size_t rules, std::int64_t tokens) {

@@ -97,6 +97,8 @@ class BatchMemory {
   }
   /// As `add`, without the pages.
   void add_sequence(int window);
+  /// As `add`, only the rows of queries.
+  void add_query_rows(int window);
   /// Adds the sums that `rules` rules keep for each of `tokens` cached tokens.
   void add_columns(std::size_t rules, std::int64_t tokens);
   /// Adds a prefill of `rows` rows with a context of up to `context` tokens, in one pass if

@@ -53,10 +53,12 @@ void add_cost(PlanCost& out, const Plan& plan, const Unit& unit, const PromptLen
   if (manifest.fidelity)
     out.max_new_tokens += lengths.total_answer_tokens() * (std::ssize(unit.cells) + 1);
   out.longest_prompt = std::max(out.longest_prompt, lengths.prompts.back());
-  out.expects_equal_answers |=
-      unshared_tokens > shared.tokens && lengths.prompts.size() > 1 &&
+  const bool own_answers =
+      lengths.prompts.size() > 1 &&
       std::any_of(unit.cells.begin(), unit.cells.end(),
                   [](const UnitCell& cell) { return cell.answers == Answers::kOwn; });
+  out.omits_answers |= own_answers;
+  out.expects_equal_answers |= own_answers && unshared_tokens > shared.tokens;
   add_refusal(out, lengths.refusal);
 }
 

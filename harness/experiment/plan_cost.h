@@ -24,6 +24,8 @@ struct PlanCost {
   std::int64_t prompt_tokens = 0, unshared_prompt_tokens = 0;  ///< computed by all prefills
   std::int64_t max_new_tokens = 0;  ///< if all answers reach their maximum length
   std::int64_t longest_prompt = 0;
+  /// Whether prompts contain earlier answers of the methods, which are not counted in their tokens.
+  bool omits_answers = false;
   /// Whether prefills after the first turn are shared only while methods give equal answers.
   bool expects_equal_answers = false;
   std::size_t refused_units = 0;  ///< units whose dialogue a run refuses

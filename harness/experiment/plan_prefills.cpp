@@ -16,12 +16,13 @@ double attention_flops(const ModelConfig& c, double pairs) {
 void add_turn(const PlannedTurn& turn, const PromptLengths& lengths, std::size_t t,
               std::size_t offset, std::vector<PlannedPrefill>& out) {
   const std::int64_t before = t > 0 ? lengths.prompts[t - 1] : 0, prompt = lengths.prompts[t],
+                     dense_history = before + lengths.earlier_answers[t],
                      question_before = t > 0 ? lengths.questions[t - 1] : 0;
   const auto use = [&](PlannedPrefill& planned, std::size_t cell) {
     if (turn.is_recorded(cell)) planned.cells.push_back(offset + cell);
   };
   for (const auto& [pre_rope_keys, first] : turn.sharing.dense_histories) {
-    PlannedPrefill& history = out.emplace_back(PlannedPrefill{0, before, {}});
+    PlannedPrefill& history = out.emplace_back(PlannedPrefill{0, dense_history, {}});
     for (const TurnPrefill& prefill : turn.sharing.prefills) {
       const Policies& policies = turn.cells[prefill.first].method->policies();
       if (prefill.start == TurnStart::kDenseHistory && policies.pre_rope_keys() == pre_rope_keys)
@@ -36,7 +37,8 @@ void add_turn(const PlannedTurn& turn, const PromptLengths& lengths, std::size_t
     const bool repeats = prefill.start == TurnStart::kFork && prefill.to_question && !restarts;
     const std::int64_t first = prefill.whole ? prompt - lengths.questions[t]
                                : restarts    ? 0
-                                             : before;
+                               : prefill.start == TurnStart::kDenseHistory ? dense_history
+                                                                           : before;
     PlannedPrefill& planned =
         out.emplace_back(PlannedPrefill{first - (repeats ? question_before : 0), prompt, {}});
     std::set<std::string> scorings;

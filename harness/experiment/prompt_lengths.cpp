@@ -22,9 +22,15 @@ const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialo
   const Decoding decoding = plan_.experiment.decoding(planned);
   const PromptRenderer renderer = plan_.experiment.renderer(planned);
   const std::vector<int> limits = turn_limits(renderer, decoding, dialogue);
+  const std::vector<Answers>& answers = plan_.experiment.manifest.answers;
+  const bool gold = std::ranges::count(answers, Answers::kGold) == std::ssize(answers);
   std::vector<RenderedTurn> turns;
   std::int64_t prompt = 0;
   for (int t = 0; t < std::ssize(dialogue.turns); ++t) {
+    const auto earlier =
+        gold && t > 0 ? renderer.gold_answer_tokens(dialogue.turns[t - 1]) : std::vector<int>();
+    out.earlier_answers.push_back(std::ssize(earlier));
+    prompt += std::ssize(earlier);
     const RenderedTurn& turn = turns.emplace_back(renderer.render(dialogue, t, limits[t]));
     prompt += std::ssize(turn.tokens);
     out.prompts.push_back(prompt);

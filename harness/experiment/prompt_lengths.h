@@ -12,10 +12,13 @@
 
 namespace turnbench {
 
-/// Token counts of a dialogue for a model, by turn: the prompt before each answer (without earlier
-/// answers), its part from the turn's question on, and the longest possible answer.
+/// Token counts of a dialogue for a model, by turn: the prompt before each answer (with earlier
+/// answers if all cells continue from gold answers, otherwise without them), its part from the
+/// turn's question on, and the longest possible answer.
 struct PromptLengths {
   std::vector<std::int64_t> prompts, questions, answers;
+  /// Of each turn: the part of its prompt that is the earlier turn's answer, if it is counted.
+  std::vector<std::int64_t> earlier_answers;
   std::string refusal;  ///< why a run refuses the dialogue; empty if it does not
   std::int64_t total_answer_tokens() const {
     return std::accumulate(answers.begin(), answers.end(), std::int64_t{0});

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "common/text.h"
@@ -34,46 +35,74 @@ constexpr int kLastLayer = 2;
 constexpr int kMostDimensions = 16;  // of the 32 that a head of tiny has
 constexpr int kMostNewest = 128;     // tokens that a codec does not encode
 
-/// Scales token counts above 64 to the smoke run's prompts: 1,024 becomes 128, 4,096 becomes 160.
-/// They keep their order and stay below the prompt's length, so that methods that evict still do
-/// so, but not below `least`, the parameter's minimum.  `more` separates values that would be
-/// equal.
-std::string scaled(double tokens, double least, int more) {
-  if (tokens <= kKept) return fmt::format("{:.0f}", tokens);
+/// Scales a token count above 64 to the smoke run's prompts: 1,024 becomes 128, 4,096 becomes 160.
+/// It stays below the prompt's length, so that methods that evict still do so.
+int scaled(int tokens) {
   const double shorter = kKept + std::floor(16 * std::log2(tokens / kKept));
-  return fmt::format("{:.0f}", std::max(shorter, least) + more);
+  return std::max(static_cast<int>(kKept) + 1, static_cast<int>(shorter));
 }
 
-/// The value of a parameter for short prompts: numbers of tokens or lines are scaled, and drafts
-/// are those of the embedded model.  Shares of a prompt are converted to numbers of tokens, because
-/// windows and sinks do not shrink with the prompt and would exceed, say, a tenth of 300 tokens.
-std::string short_value(const ParameterInfo& p, const Parameters& values, int more) {
-  const std::string& value = values.values().find(p.name)->second;
-  if (!has_effect(p, values.values())) return value;
-  if (p.kind == ParameterInfo::Kind::kDraft && values.draft(p.name)) return "tiny";
+/// The token count of a parameter that becomes smaller: of a budget, or a number of tokens or
+/// lines.  Shares of a prompt are converted to numbers of tokens, because windows and sinks do not
+/// shrink with the prompt and would exceed, say, a tenth of 300 tokens.
+std::optional<int> scaled_count(const ParameterInfo& p, const Parameters& values) {
+  if (!has_effect(p, values.values())) return std::nullopt;
   if (p.kind == ParameterInfo::Kind::kBudget) {
     const Budget budget = values.budget(p.name);
     const bool of_prompt = !p.unit.ends_with("of the budget");
-    if (budget.is_ratio && (!of_prompt || budget.value == 1)) return value;
-    return scaled(std::max(1, budget.tokens(kRealPrompt)), p.min, more);
+    if (budget.is_ratio && (!of_prompt || budget.value == 1)) return std::nullopt;
+    return std::max(1, budget.tokens(kRealPrompt));
   }
+  const bool amount = p.kind == ParameterInfo::Kind::kInteger &&
+                      (p.unit.starts_with("tokens") || p.unit == "lines");
+  return amount ? std::optional(values.integer(p.name)) : std::nullopt;
+}
+
+/// A method's token counts and their versions for short prompts, which keep the order of the
+/// counts: a budget that exceeds a window by one token still exceeds it.
+using ShortCounts = std::map<int, int>;
+
+ShortCounts short_counts(const Method& method) {
+  ShortCounts out;
+  for (const Method::Part& part : method.parts()) {
+    for (const ParameterInfo& p : part.info->parameters) {
+      if (const auto count = scaled_count(p, part.parameters)) out[*count] = *count;
+    }
+  }
+  int before = 0;
+  for (auto& [count, shorter] : out) {
+    if (count > kKept) shorter = std::max(scaled(count), before + 1);
+    before = shorter;
+  }
+  return out;
+}
+
+/// The value of a parameter for short prompts; drafts are those of the embedded model.  `more`
+/// separates values that would be equal.
+std::string short_value(const ParameterInfo& p, const Parameters& values, const ShortCounts& counts,
+                        int more) {
+  const std::string& value = values.values().find(p.name)->second;
+  if (!has_effect(p, values.values())) return value;
+  if (p.kind == ParameterInfo::Kind::kDraft && values.draft(p.name)) return "tiny";
   if (p.kind == ParameterInfo::Kind::kInteger && p.unit.starts_with("layer"))
     return fmt::format("{}", std::min(values.integer(p.name), kLastLayer));
   if (p.kind == ParameterInfo::Kind::kInteger && p.unit == "dimensions")
     return fmt::format("{}", std::min(values.integer(p.name), kMostDimensions));
   if (p.kind == ParameterInfo::Kind::kInteger && p.unit == "newest tokens")
     return fmt::format("{}", std::min(values.integer(p.name), kMostNewest));
-  const bool amount = p.kind == ParameterInfo::Kind::kInteger &&
-                      (p.unit.starts_with("tokens") || p.unit == "lines");
-  return amount ? scaled(values.integer(p.name), p.min, more) : value;
+  const auto count = scaled_count(p, values);
+  if (!count) return value;
+  if (*count <= kKept) return fmt::format("{}", *count);
+  return fmt::format("{}", std::max(counts.at(*count), static_cast<int>(p.min)) + more);
 }
 
 OrderedJson short_method(const Method& method, int more) {
   OrderedJson parts = OrderedJson::array();
+  const ShortCounts counts = short_counts(method);
   for (const Method::Part& part : method.parts()) {
     OrderedJson out = {{"name", part.info->name}};
     for (const ParameterInfo& p : part.info->parameters)
-      out[std::string(p.name)] = short_value(p, part.parameters, more);
+      out[std::string(p.name)] = short_value(p, part.parameters, counts, more);
     for (const auto& [name, value] : part.placement.values()) out[name] = value;
     if (part.evicts_before_question)
       out[std::string(compress_parameter().name)] = "before_question";
@@ -118,10 +147,11 @@ OrderedJson short_methods(const std::vector<const Method*>& methods, const std::
 /// The method of a probe for short prompts, as text: the settings that differ from the defaults.
 std::string short_text(const Method& method, int more) {
   std::string out;
+  const ShortCounts counts = short_counts(method);
   for (const Method::Part& part : method.parts()) {
     std::vector<std::string> given;
     for (const ParameterInfo& p : part.info->parameters) {
-      const std::string value = short_value(p, part.parameters, more);
+      const std::string value = short_value(p, part.parameters, counts, more);
       if (value != p.fallback) given.push_back(fmt::format("{}={}", p.name, value));
     }
     for (const auto& [name, value] : part.placement.values()) given.push_back(name + "=" + value);

@@ -73,6 +73,7 @@ class UnitMemory {
       if (key == kDensePrefill + kToQuestion && first_prompts_.contains(kDensePrefill)) continue;
       out_.add_pages(first.tokens, config_.kv_heads, first.layout);
     }
+    out_.add_pages(scored_, config_.kv_heads, out_.layout({}, pre_rope_keys_));
   }
 
  private:
@@ -117,6 +118,11 @@ class UnitMemory {
     out_.add_decoded_step(p, sets, tokens + answer_);
     out_.add_sequence(window);
     out_.add_resource(p);
+    if (prefills_ && p.has_scoring_passes()) {  // the passes of one method at a time
+      const int repeated =
+          p.eviction->scoring_passes()->most_repeated_tokens(static_cast<int>(prompt_));
+      scored_ = std::max<std::int64_t>(scored_, repeated);
+    }
     return needs;
   }
 
@@ -160,7 +166,7 @@ class UnitMemory {
       const std::int64_t own = p.eviction        ? kept_of_prompt(method)
                                : p.group_codec() ? prompt_
                                                  : kPageTokens;
-      const AnswerNeeds needs = add_branch(method, answer_ + own, window_);
+      const AnswerNeeds needs = add_branch(method, answer_ + own, p.window());
       if (prefill.to_question) add_question(pre_rope_keys_);
       if (indices.insert(method.canonical()).second) out_.add_bytes(needs.index);
       if (needs.offloaded_layers == 0 || p.eviction) continue;
@@ -204,6 +210,10 @@ class UnitMemory {
       }
     }
     out_.add_columns(columns.size(), prompt_);
+    if (extends && before_ > 0) {  // the previous turn's prefix, whose pages are shared
+      out_.add_query_rows(window_);
+      out_.add_columns(columns.size(), before_);
+    }
   }
 
   /// If fidelity is measured: adds full attention on the same prompt, and the copies of branches
@@ -212,8 +222,9 @@ class UnitMemory {
     if (prefill.is_full && turn.is_recorded(prefill.first))
       out_.add(answer_ + kPageTokens, config_.kv_heads, out_.layout({}, pre_rope_keys_), window_);
     for (const std::size_t cell : prefill.cells) {
+      const Method& method = *turn.cells[cell].method;
       if (turn.is_recorded(cell) && !is_reference(turn.cells[cell]))
-        add_branch(*turn.cells[cell].method, answer_ + kPageTokens, window_);
+        add_branch(method, answer_ + kPageTokens, method.policies().window());
     }
   }
 
@@ -274,6 +285,7 @@ class UnitMemory {
   // Of shared sequences:
   int window_ = 0;
   bool pre_rope_keys_ = false;
+  std::int64_t scored_ = 0;  // tokens of the longest pass that scores those of a prompt
   /// Prefixes from which several sequences continue.
   struct FirstPrompt {
     std::int64_t tokens;

@@ -424,7 +424,7 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
   shared.memo = &memo;
   for (Sequence* fork : forks) {
     if (fork != &s) {
-      fork->at(layer).tail = state.tail;
+      fork->at(layer).tail.assign_last(state.tail);
       fork->at(layer).kv.assign(s.sets(layer));
     }
     if (!pass.evict || !fork->policies.has_scoring_passes())

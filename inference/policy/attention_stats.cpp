@@ -51,6 +51,12 @@ void QueryTail::push(const float* query, std::int32_t position) {
   ++count_;
 }
 
+void QueryTail::assign_last(const QueryTail& other) {
+  clear();
+  for (int i = std::max(0, other.rows() - capacity_); i < other.rows(); ++i)
+    push(other.row(i), other.positions()[i]);
+}
+
 void QueryTail::truncate_to_position(std::int32_t position) {
   while (count_ > 0 && positions()[count_ - 1] >= position) --count_;
 }

@@ -35,6 +35,8 @@ class QueryTail {
   std::int64_t width() const { return width_; }
 
   void push(const float* query, std::int32_t position);  ///< query: [width]
+  /// Replaces all rows by the last ones of `other`, as many as this tail can store.
+  void assign_last(const QueryTail& other);
   /// Removes the rows at or after `position`.
   void truncate_to_position(std::int32_t position);
   void clear() { count_ = 0; }

@@ -17,6 +17,8 @@ class ScoringPasses {
   virtual ~ScoringPasses() = default;
   /// Names the computation and all settings that it depends on.
   virtual std::string key() const = 0;
+  /// The number of tokens of the prompt that the longest pass repeats, for memory estimates.
+  virtual int most_repeated_tokens(int prompt_tokens) const = 0;
   /// The tokens of each pass, at the positions after the prompt: [passes][tokens].  Called once,
   /// before the first pass.
   virtual std::vector<std::vector<int>> begin(const DialogueView& dialogue) = 0;

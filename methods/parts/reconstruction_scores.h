@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ class ReconstructionScores : public ScoringPasses {
   explicit ReconstructionScores(const Settings& settings) : s_(settings) {}
 
   std::string key() const override;
+  int most_repeated_tokens(int prompt_tokens) const override {
+    return std::min(prompt_tokens, s_.chunk);
+  }
   std::vector<std::vector<int>> begin(const DialogueView& dialogue) override;
   void score(const LayerView& view, std::size_t pass) override;
 

@@ -48,6 +48,27 @@ TEST(QueryTail, HoldsTheLastRows) {
   }
 }
 
+TEST(QueryTail, TakesTheLastRowsOfALargerOne) {
+  QueryTail from(5, 1);
+  for (std::int32_t i = 0; i < 8; ++i) {
+    const auto x = static_cast<float>(10 * i);
+    from.push(&x, i);
+  }
+  for (const int capacity : {0, 2, 5, 9}) {
+    QueryTail to(capacity, 1);
+    const float old = -1;
+    to.push(&old, 0);
+    to.assign_last(from);
+    EXPECT_EQ(to.capacity(), capacity);
+    ASSERT_EQ(to.rows(), std::min(capacity, 5));
+    for (int i = 0; i < to.rows(); ++i) {
+      const int position = 8 - to.rows() + i;
+      EXPECT_EQ(to.positions()[i], position);
+      EXPECT_EQ(to.row(i)[0], 10 * position);
+    }
+  }
+}
+
 /// Records the statistics after each prefill, and evicts all tokens except the given ones.
 struct Recorder : EvictionPolicy {
   struct Note {

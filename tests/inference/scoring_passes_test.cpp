@@ -23,6 +23,7 @@ struct Calls {
 struct RecordedPasses : ScoringPasses {
   RecordedPasses(std::string name, std::vector<Calls>& calls) : name(std::move(name)), all(calls) {}
   std::string key() const override { return name; }
+  int most_repeated_tokens(int) const override { return 0; }
   std::vector<std::vector<int>> begin(const DialogueView& dialogue) override {
     all.push_back({{dialogue.tokens.begin(), dialogue.tokens.end()}, {}});
     return {{5, 6, 7}, {8, 9}};

@@ -332,6 +332,22 @@ TEST(Smoke, KeepsParametersWithoutEffect) {
   EXPECT_EQ(method(small, "rkv:budget=32,mode=prefill").setting("interval"), "128");
 }
 
+// A budget must exceed the window.
+TEST(Smoke, KeepsTheOrderOfSettings) {
+  const Manifest small = smoke_manifest(
+      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
+      "snapkv:budget=66,window=65", "snapkv:budget=200,window=199"]})",
+                     "m.json"),
+      {});
+  const auto setting = [&](const std::string& label, const std::string& name) {
+    return method(small, label).setting(name);
+  };
+  EXPECT_EQ(setting("snapkv:budget=66,window=65", "window"), "65");
+  EXPECT_EQ(setting("snapkv:budget=66,window=65", "budget"), "66");
+  EXPECT_EQ(setting("snapkv:budget=200,window=199", "window"), "90");
+  EXPECT_EQ(setting("snapkv:budget=200,window=199", "budget"), "91");
+}
+
 // A ratio budget has an effect on a short prompt as on a long one, where it is larger than the
 // window.
 TEST(Smoke, ShrinksRatiosLikeTheirTokens) {
