@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/method_actions.h"
+#include "cli/method_settings.h"
 
 namespace turnbench {
 namespace {
@@ -97,6 +98,14 @@ OrderedJson to_json(const MethodInfo& m) {
                      {"paper", m.paper},         {"budget", m.budget_unit},
                      {"deviates", m.deviations}, {"parameters", OrderedJson::array()}};
   for (const ParameterInfo& p : m.parameters) out["parameters"].push_back(to_json(p));
+  const MethodSettings settings = settings_of(m);
+  if (settings.can_compress) {
+    ParameterInfo compress = compress_parameter();
+    compress.only_with = settings.compress_with;
+    out["compress"] = to_json(compress);
+  }
+  out["placement"] = OrderedJson::array();  // empty: device only
+  for (const ParameterInfo& p : settings.placement) out["placement"].push_back(to_json(p));
   out["actions"] = OrderedJson::array();
   for (const MethodAction& action : actions_of(m)) out["actions"].push_back(to_json(action));
   return out;

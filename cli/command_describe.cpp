@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "cli/catalog_json.h"
 #include "cli/cli.h"
 #include "cli/method_actions.h"
+#include "cli/method_settings.h"
 #include "common/text.h"
 
 namespace turnbench {
@@ -64,60 +63,23 @@ void describe_parameters(const char* title, const std::vector<ParameterInfo>& pa
 
 constexpr const char* kParameters = "parameters: name, default, unit or choices";
 
-/// A method's policies with some settings given and defaults otherwise; nullopt if a parameter has
-/// no default.
-std::optional<Policies> policies_of(const MethodInfo& m,
-                                    const std::map<std::string, std::string>& given = {}) {
-  const bool has_defaults = std::none_of(m.parameters.begin(), m.parameters.end(),
-                                         [](const ParameterInfo& p) { return p.fallback.empty(); });
-  if (!has_defaults) return std::nullopt;
-  return m.make(Parameters::check(m.parameters, given, std::string(m.name)));
-}
-
-/// Whether a method evicts, and only at the end of prompts.
-bool evicts_at_prompt_ends(const MethodInfo& m, const std::map<std::string, std::string>& given) {
-  const std::optional<Policies> p = policies_of(m, given);
-  return p && p->eviction && !p->eviction->evicts_in_answers();
-}
-
-/// The setting of a flag or choice with which a method evicts only at the end of prompts; "" if
-/// there is none.
-std::string setting_for_prompt_ends(const MethodInfo& m) {
-  for (const ParameterInfo& p : m.parameters) {
-    if (p.kind != ParameterInfo::Kind::kFlag && p.kind != ParameterInfo::Kind::kChoice) continue;
-    const std::string values(p.kind == ParameterInfo::Kind::kFlag ? "false|true" : p.unit);
-    for (const std::string& value : split(values, "|")) {
-      const std::string name(p.name);
-      if (evicts_at_prompt_ends(m, {{name, value}})) return fmt::format("{}={}", name, value);
-    }
-  }
-  return "";
-}
-
 void describe(const MethodInfo& m) {
   fmt::print("{}\n  {}\n\n", m.name, m.summary);
   print_paragraph("paper", m.paper);
   print_paragraph("budget", m.budget_unit);
   if (!m.deviations.empty()) print_paragraph("decided", m.deviations);
-  const bool at_prompt_ends = evicts_at_prompt_ends(m, {});
-  describe_parameters(kParameters, m.parameters, at_prompt_ends);
-  std::vector<ParameterInfo> placement = placement_parameters();
-  for (ParameterInfo& p : placement) {
-    const auto own = m.placement.find(std::string(p.name));
-    if (own != m.placement.end()) p.fallback = own->second;
-  }
-  const std::string setting = at_prompt_ends ? "" : setting_for_prompt_ends(m);
-  if (at_prompt_ends || !setting.empty()) {
+  const MethodSettings settings = settings_of(m);
+  describe_parameters(kParameters, m.parameters, settings.evicts_at_prompt_ends);
+  if (settings.can_compress) {
     ParameterInfo compress = compress_parameter();
-    compress.only_with = setting;
+    compress.only_with = settings.compress_with;
     describe_parameters("eviction, as for every method that evicts only at the end of prompts",
                         {compress});
   }
-  const std::optional<Policies> policies = policies_of(m);
-  if (policies && policies->group_codec() != nullptr) {
+  if (settings.placement.empty()) {
     fmt::print("\n  placement: device only\n");
   } else {
-    describe_parameters("placement, as for every method", placement);
+    describe_parameters("placement, as for every method", settings.placement);
   }
   if (!m.actions.empty())
     fmt::print("\n  actions: turnbench method {} ACTION\n{}", m.name, actions_text(m));

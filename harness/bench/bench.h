@@ -81,7 +81,7 @@ struct SelectionRow {
   int depth = 0;                ///< number of tokens in the cache
   std::vector<double> seconds;  ///< one for each repeat
   double of_full = 1;           ///< median ratio to the run of full attention right before
-  double bytes_read = 0;        ///< keys and values that attention read
+  double bytes_read = 0;        ///< keys and values that attention read, as stored
   /// What the scores of candidates were computed from: keys, bounds of pages, codes.  Only for
   /// methods whose scores are operations of the backend (JointSelection).
   std::optional<double> index_bytes = {};

@@ -117,7 +117,7 @@ class SelectionBench {
     for (int i = 0; i < repeats_; ++i) out[0].seconds.push_back(seconds(dense));
     out[0].method = "full";
     out[0].bytes_read =
-        whole(std::vector<double>(measured(), depth * sets()), layers_) * row_bytes();
+        whole(std::vector<double>(measured(), depth * sets()), layers_) * bytes_of_token(dense);
     for (const Method& method : methods) {
       if (method.canonical() != "full") out.push_back(row(method, dense));
     }
@@ -152,8 +152,10 @@ class SelectionBench {
   void observe(const Method& method, SelectionRow& out) {
     Policies policies = method.make();
     std::vector<double> tokens(measured());
+    double token_bytes = 0;
     if (policies.selection == nullptr) {
       Sequence sequence = filled(std::move(policies));
+      token_bytes = bytes_of_token(sequence);
       for (std::size_t l = 0; l < measured(); ++l) {
         for (const KvHeadCache& set : sequence.sets(static_cast<int>(l))) tokens[l] += set.size();
       }
@@ -161,6 +163,7 @@ class SelectionBench {
     } else {
       Observed observed;
       Sequence sequence = filled(std::move(policies));
+      token_bytes = bytes_of_token(sequence);
       observed.policy = sequence.policies.selection.get();
       for (int i = 0; i < kRecallSteps; ++i) step(sequence, &observed);
       for (std::size_t l = 0; l < measured(); ++l) tokens[l] = observed.tokens[l] / kRecallSteps;
@@ -168,7 +171,7 @@ class SelectionBench {
       if (capability<JointSelection>(observed.policy) != nullptr)
         out.index_bytes = whole(observed.index_bytes, layers_);
     }
-    out.bytes_read = whole(tokens, layers_) * row_bytes();
+    out.bytes_read = whole(tokens, layers_) * token_bytes;
   }
 
   Sequence filled(Policies policies) {
@@ -201,9 +204,14 @@ class SelectionBench {
 
   std::size_t measured() const { return static_cast<std::size_t>(engine_.shape().layers); }
   int sets() const { return engine_.shape().kv_heads; }
-  double row_bytes() const {
-    return 2.0 * engine_.shape().head_dim *
-           static_cast<double>(size_of(engine_.options().kv_dtype));
+  /// Bytes of a key and a value in one KV set as the sequence stores them, as a mean over its
+  /// tokens.
+  double bytes_of_token(const Sequence& sequence) const {
+    double tokens = 0;
+    for (std::size_t l = 0; l < measured(); ++l) {
+      for (const KvHeadCache& set : sequence.sets(static_cast<int>(l))) tokens += set.size();
+    }
+    return static_cast<double>(sequence.logical_bytes()) / tokens;
   }
 
   int layers_, repeats_;

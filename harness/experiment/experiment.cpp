@@ -163,7 +163,8 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
         printable(entry.label), own ? printable(entry.label) : dataset.collection,
         own ? "FILE" : "DIR", dataset.collection);
   }
-  out.dialogues = load_dialogues(entry.name, source, options);
+  const auto load = [&] { return load_dialogues(entry.name, source, options); };
+  out.dialogues = source.empty() ? with_error_prefix(manifest.path.string(), load) : load();
   if (!entry.only.empty()) keep_only(entry, out.dialogues);
   if (out.dialogues.empty())
     throw input_error("dataset {}: found no dialogues, expected at least one", entry.label);

@@ -107,7 +107,7 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
   std::vector<KvHeadCache> decoded;
   if (s.policies.codec) {
     readable.sets =
-        readable.is_copy ? decoded_sets(stage, s, layer, readable.sets, decoded) : view.sets;
+        readable.is_copy ? decoded_sets(core_, s, layer, readable.sets, decoded) : view.sets;
   }
   for (int first = 0; first < view.rows; first += rows) {
     if (first > 0) rows = rows_of_next(first);

@@ -169,10 +169,12 @@ std::vector<KvHeadCache> encoded_sets(const RowCodec& codec, Backend& backend,
   return out;
 }
 
-std::span<const KvHeadCache> decoded_sets(Stage& stage, Sequence& sequence, int layer,
+std::span<const KvHeadCache> decoded_sets(EngineCore& core, Sequence& sequence, int layer,
                                           std::span<const KvHeadCache> sets,
                                           std::vector<KvHeadCache>& out) {
   if (!sets.front().layout().is_encoded()) return sets;
+  const auto zone = core.zone(Phase::kCodec, layer);
+  Stage& stage = core.stage_of(layer);
   LayerKv& kv = sequence.at(layer).kv;
   kv.settle();
   kv.settle_pinned();
@@ -180,9 +182,11 @@ std::span<const KvHeadCache> decoded_sets(Stage& stage, Sequence& sequence, int 
   return out;
 }
 
-void encode_groups(Stage& stage, Sequence& sequence, int layer) {
+void encode_groups(EngineCore& core, Sequence& sequence, int layer) {
   const GroupCodec* codec = sequence.policies.group_codec();
   if (codec == nullptr) return;
+  const auto zone = core.zone(Phase::kCodec, layer);
+  Stage& stage = core.stage_of(layer);
   LayerKv& kv = sequence.at(layer).kv;
   const ElementLayout layout = kv.pool()->layout();
   const std::shared_ptr<KvPool>& elements = stage.storage_of(layout.pre_rope_keys, 0)->device;
@@ -234,9 +238,11 @@ void encode_groups(Stage& stage, Sequence& sequence, int layer) {
   }
 }
 
-void decode_groups(Stage& stage, Sequence& sequence, int layer) {
+void decode_groups(EngineCore& core, Sequence& sequence, int layer) {
   LayerKv& kv = sequence.at(layer).kv;
   if (kv.newest() == nullptr) return;
+  const auto zone = core.zone(Phase::kCodec, layer);
+  Stage& stage = core.stage_of(layer);
   const auto& storage = stage.storage_of(kv.pool()->layout().pre_rope_keys, 0);
   kv.convert(storage, decoded(stage, sequence, layer, kv.sets(), storage->device));
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "inference/backend/backend.h"
-#include "inference/engine/stage.h"
+#include "inference/engine/engine_core.h"
 #include "inference/policy/cache_codec.h"
 
 namespace turnbench {
@@ -28,14 +28,14 @@ std::vector<KvHeadCache> encoded_sets(const RowCodec& codec, Backend& backend,
 /// The sets of a layer as attention and policies read them: `sets` without a codec; otherwise
 /// decoded copies in `out`, made after transfers in flight are complete.  sets: of `sequence` or on
 /// the device.
-std::span<const KvHeadCache> decoded_sets(Stage& stage, Sequence& sequence, int layer,
+std::span<const KvHeadCache> decoded_sets(EngineCore& core, Sequence& sequence, int layer,
                                           std::span<const KvHeadCache> sets,
                                           std::vector<KvHeadCache>& out);
 
 // For a GroupCodec; without one, there is no effect:
 /// Encodes the rows of a layer that the codec no longer keeps as elements.
-void encode_groups(Stage& stage, Sequence& sequence, int layer);
+void encode_groups(EngineCore& core, Sequence& sequence, int layer);
 /// Makes all rows of a layer elements again, with their decoded values.
-void decode_groups(Stage& stage, Sequence& sequence, int layer);
+void decode_groups(EngineCore& core, Sequence& sequence, int layer);
 
 }  // namespace turnbench

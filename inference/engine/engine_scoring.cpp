@@ -83,7 +83,7 @@ void Engine::evict_by_scores(const Pass& pass) {
       Stage& stage = core_.stage_of(l);
       stage.memory->synchronize();
       std::vector<KvHeadCache> decoded;
-      const std::span<const KvHeadCache> sets = decoded_sets(stage, s, l, s.sets(l), decoded);
+      const std::span<const KvHeadCache> sets = decoded_sets(core_, s, l, s.sets(l), decoded);
       AttentionStats stats(stage.backend, core_.shape, core_.scale,
                            core_.model.config().sliding_window[l], sets, {}, &s.at(l).tail);
       LayerView view{l,        core_.shape,     sets, stats,

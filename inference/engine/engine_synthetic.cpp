@@ -77,7 +77,7 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
       }
     }
     std::vector<KvHeadCache> decoded;
-    const std::span<const KvHeadCache> cached = decoded_sets(stage, sequence, l, sets, decoded);
+    const std::span<const KvHeadCache> cached = decoded_sets(core_, sequence, l, sets, decoded);
     source.queries(l, n - rows, {queries.data(), rows, width});
     stage.q.make_room(rows, width);
     stage.memory->copy_floats(queries.data(), stage.q.data(), queries.size());

@@ -233,8 +233,7 @@ void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBa
       auto ahead = std::make_shared<ForwardBatch::Ahead>();
       ahead->row = append_step(s, l, std::span(batch.positions).subspan(row, 1));
       std::vector<KvHeadCache> decoded;
-      const std::span<const KvHeadCache> sets =
-          decoded_sets(core_.stage_of(l), s, l, s.sets(l), decoded);
+      const std::span<const KvHeadCache> sets = decoded_sets(core_, s, l, s.sets(l), decoded);
       AttentionStats stats(stage.backend, core_.shape, core_.scale,
                            core_.model.config().sliding_window[l], sets, {}, &state.tail);
       LayerView view{l,     core_.shape,        sets,

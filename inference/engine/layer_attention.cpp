@@ -114,7 +114,7 @@ void LayerAttention::begin_pass(std::size_t i, const Pass& pass, const ForwardBa
   remember_queries(layer, pass, row, batch);
   LayerState& state = s.at(layer);
   const std::span<const KvHeadCache> sets =
-      decoded_sets(stage, s, layer, s.sets(layer), out.decoded[i]);
+      decoded_sets(core_, s, layer, s.sets(layer), out.decoded[i]);
   const bool decodes = pass.kind == Pass::Kind::kDecode;
   const DialogueView& dialogue = batch.dialogues[i];
   const std::uint64_t noise_seed =
@@ -197,7 +197,7 @@ void LayerAttention::end_passes(std::size_t first, std::size_t end, std::span<co
     if (s.policies.codec && !selects_for_prompt(pass)) {
       Readable& readable = out.readable[i];
       readable.sets = readable.is_copy
-                          ? decoded_sets(stage, s, layer, readable.sets, out.decoded_reads[i])
+                          ? decoded_sets(core_, s, layer, readable.sets, out.decoded_reads[i])
                           : view.sets;
     }
     if (decodes && s.policies.offloads_during_decode() != nullptr)
@@ -395,7 +395,7 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
       if (!kept.keep_all() || s.policies.shifts_positions()) s.at(layer).kv.forget_slots();
       s.counters.policy_seconds += seconds_since(start);
     }
-    encode_groups(core_.stage_of(layer), s, layer);
+    encode_groups(core_, s, layer);
     return;
   }
   if (pass.observer != nullptr) {
@@ -444,9 +444,9 @@ void LayerAttention::end_prompt(Sequence& from, Sequence& fork, bool evict, Atte
   const KeepSets kept =
       fork.policies.eviction && evict ? fork.policies.eviction->after_prefill(view) : KeepSets{};
   Stage& stage = core_.stage_of(layer);
-  if (!kept.keep_all() || fork.policies.shifts_positions()) decode_groups(stage, fork, layer);
+  if (!kept.keep_all() || fork.policies.shifts_positions()) decode_groups(core_, fork, layer);
   keep(fork, layer, kept, from.sets(layer));
-  encode_groups(stage, fork, layer);
+  encode_groups(core_, fork, layer);
   if (!kept.keep_all() || fork.policies.shifts_positions()) fork.at(layer).kv.forget_slots();
   SelectionPolicy* selection =  // otherwise the fork gets a clone after the last layer
       (from.policies.selects_in_prefill() ? from : fork).policies.selection.get();
@@ -454,7 +454,7 @@ void LayerAttention::end_prompt(Sequence& from, Sequence& fork, bool evict, Atte
     stage.memory->synchronize();
     std::vector<KvHeadCache> decoded;
     const std::span<const KvHeadCache> left =
-        decoded_sets(stage, fork, layer, fork.sets(layer), decoded);
+        decoded_sets(core_, fork, layer, fork.sets(layer), decoded);
     AttentionStats own_stats = stats.for_sets(left);
     LayerView own{view.layer, view.shape,         left,
                   own_stats,  view.dialogue,      view.first_position,

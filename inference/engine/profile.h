@@ -14,13 +14,14 @@ enum class Phase {
   kQkv,     ///< embedding, projections, RoPE, writing of keys and values
   kSelect,  ///< patterns and selections of policies, and retrievers
   kFetch,   ///< transfers between host and device, and waiting for them
+  kCodec,   ///< decoding of stored rows, encoding of groups; rows are encoded one by one in kQkv
   kAttend,  ///< attention to the selected tokens
   kIndex,   ///< work of policies after the attention: eviction, indices
   kFfn,     ///< output projection and feed-forward network
   kLogits,
 };
-inline constexpr std::array kPhaseNames = {"qkv",   "select", "fetch", "attend",
-                                           "index", "ffn",    "logits"};
+inline constexpr std::array kPhaseNames = {"qkv",    "select", "fetch", "codec",
+                                           "attend", "index",  "ffn",   "logits"};
 
 /// Seconds of each phase.
 using PhaseSeconds = std::array<double, kPhaseNames.size()>;

@@ -6,7 +6,7 @@ namespace {
 std::vector<ParameterInfo> ada_parameters() {
   using Kind = ParameterInfo::Kind;
   return and_also(
-      window_parameters("1024", "32", "7"),
+      window_parameters("1024", "32", "7", kPooledScorer),
       {scorer_parameter("snapkv"),
        {"floor_alpha", Kind::kNumber, "0.2", "share",
         "minimum number of tokens that a set chooses, as a share of the mean over the layer's sets",

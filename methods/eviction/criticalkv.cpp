@@ -23,7 +23,7 @@ MethodInfo criticalkv() {
           "which chooses the same tokens unless their share exceeds first_stage; of scores below 0 "
           "(keydiff, rkv), the second stage prefers small norms, as in kvpress",
       .parameters = and_also(
-          window_parameters("1024", "32", "7"),
+          window_parameters("1024", "32", "7", kPooledScorer),
           {scorer_parameter("snapkv"),
            {"first_stage", Kind::kNumber, "0.5", "share",
             "part of the budget that the first stage chooses, window included", 0, 1},

@@ -20,8 +20,9 @@ MethodInfo pyramidkv() {
           "code keeps one per query head (gran=query_head); window and kernel are "
           "KVCache-Factory's; comp as in snapkv; the paper uses SnapKV's scores; other scorers are "
           "combinations of this project",
-      .parameters = and_also(and_also(window_parameters("1024", "8", "7"), pyramid_parameters()),
-                             and_also(compensation_parameters(), {scorer_parameter("snapkv")})),
+      .parameters = and_also(
+          and_also(window_parameters("1024", "8", "7", kPooledScorer), pyramid_parameters()),
+          and_also(compensation_parameters(), {scorer_parameter("snapkv")})),
       .make = [](const Parameters& p) {
         return Policies{
             .eviction = std::make_unique<BudgetedEviction>(BudgetedEviction::Settings{

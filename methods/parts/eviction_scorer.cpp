@@ -31,7 +31,7 @@ ParameterInfo scorer_parameter(std::string_view fallback) {
   return {kScorerParameter, ParameterInfo::Kind::kScorer, fallback, "",
           "method whose scores rank the tokens before the window, for each kept set; its own "
           "parameters have their defaults (keyformer: with noise), but the window is this "
-          "method's; a kernel and pooling apply to scorer=snapkv only"};
+          "method's"};
 }
 
 std::shared_ptr<const EvictionScorer> chosen_scorer(const Parameters& p) {

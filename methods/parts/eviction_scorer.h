@@ -56,6 +56,10 @@ class AttentionScorer : public EvictionScorer {
 /// The value of "gqa_agg", or the mean if the method has no such parameter.
 GroupRule group_rule(const Parameters& parameters);
 
+/// The scorer whose scores are pooled with "kernel" and "pool", as a condition for
+/// `window_parameters`.
+constexpr std::string_view kPooledScorer = "scorer=snapkv";
+
 /// Parameter "scorer": the name of a method that registers a scorer.
 ParameterInfo scorer_parameter(std::string_view fallback);
 /// The scorer that the value of "scorer" names.

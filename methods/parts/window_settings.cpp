@@ -30,12 +30,19 @@ std::vector<ParameterInfo> budget_and_window_parameters(std::string_view budget,
 }
 
 std::vector<ParameterInfo> window_parameters(std::string_view budget, std::string_view window,
-                                             std::string_view kernel) {
+                                             std::string_view kernel,
+                                             std::string_view pooled_with) {
   using Kind = ParameterInfo::Kind;
   return and_also(
       budget_and_window_parameters(budget, window),
-      {{"kernel", Kind::kInteger, kernel, "tokens", "width of the pooling kernel, odd", 1, 255},
-       {"pool", Kind::kChoice, "max", "max|avg|none", "pooling of the scores"},
+      {{"kernel", Kind::kInteger, kernel, "tokens", "width of the pooling kernel, odd", 1, 255,
+        pooled_with},
+       {.name = "pool",
+        .kind = Kind::kChoice,
+        .fallback = "max",
+        .unit = "max|avg|none",
+        .description = "pooling of the scores",
+        .only_with = pooled_with},
        {"gran", Kind::kChoice, "kv_head", "kv_head|query_head", "heads with separate kept sets"},
        {"gqa_agg", Kind::kChoice, "mean", "mean|max|sum",
         "reduction over the query heads of a KV head"}});

@@ -23,9 +23,11 @@ struct WindowSettings {
 /// Parameters "budget" and "window" with their defaults.
 std::vector<ParameterInfo> budget_and_window_parameters(std::string_view budget,
                                                         std::string_view window);
-/// The same, then "kernel", "pool", "gran" and "gqa_agg".
+/// The same, then "kernel", "pool", "gran" and "gqa_agg".  pooled_with: the condition under which
+/// "kernel" and "pool" have an effect (ParameterInfo::only_with); "": always.
 std::vector<ParameterInfo> window_parameters(std::string_view budget, std::string_view window,
-                                             std::string_view kernel);
+                                             std::string_view kernel,
+                                             std::string_view pooled_with = "");
 /// Settings from the values of `budget_and_window_parameters`; refuses a budget that the window
 /// fills.
 WindowSettings budget_and_window_settings(std::string_view method, const Parameters& parameters);

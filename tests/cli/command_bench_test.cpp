@@ -165,6 +165,15 @@ TEST(Bench, SelectionCountsWhatScoresRead) {
   EXPECT_EQ(json["rows"][4]["index_bytes"], nullptr) << "scores on the host";
 }
 
+// A key of 32 dimensions has 36 bytes as stored by int8, and 128 in float32.
+TEST(Bench, SelectionCountsBytesAsStored) {
+  const Json rows = bench({"selection", "--depth", "600", "--kv-dtype", "f32", "--method", "int8",
+                           "--method", "int8+snapkv:budget=64"})["rows"];
+  const double all = rows[0]["bytes_read"];
+  EXPECT_NEAR(rows[1]["bytes_read"].get<double>() / all, 36.0 / 128, 0.002);
+  EXPECT_NEAR(rows[2]["bytes_read"].get<double>() / all, 36.0 / 128 * 64 / 600, 0.002);
+}
+
 // Of four layers, the first reads all tokens and the others 100.  If only one layer is measured, it
 // represents all layers and reads 100.
 TEST(Bench, SelectionMeasuresAllLayersOrSome) {

@@ -341,6 +341,30 @@ TEST(Models, AreFoundByNameInTheDirectoryOfModels) {
   EXPECT_EQ(tokens.out, run_program({"tokenize", "--model", "tiny", d.path("text")}).out);
 }
 
+// The settings that all methods have, unless the method refuses them.
+TEST(Describe, JsonHasTheSettingsOfEveryMethod) {
+  const auto described = [](const char* name) {
+    return run_program({"describe", "method", name, "--json"}).json();
+  };
+  const auto names = [](const Json& parameters) {
+    std::vector<std::string> out;
+    for (const Json& p : parameters) out.push_back(p["name"]);
+    return out;
+  };
+  const Json snapkv = described("snapkv"), rkv = described("rkv"), quest = described("quest"),
+             kivi = described("kivi");
+  EXPECT_EQ(snapkv["compress"]["default"], "prompt");
+  EXPECT_FALSE(snapkv["compress"].contains("only_with"));
+  EXPECT_EQ(rkv["compress"]["only_with"], "mode=prefill");
+  EXPECT_FALSE(quest.contains("compress")) << "it does not evict";
+  const std::vector<std::string> placement = {"placement", "cache_tokens", "cache_block",
+                                              "cache_rule", "cache_insert"};
+  for (const Json& method : {snapkv, rkv, quest}) EXPECT_EQ(names(method["placement"]), placement);
+  EXPECT_EQ(quest["placement"][0]["default"], "device");
+  EXPECT_EQ(described("shadowkv")["placement"][0]["default"], "host");
+  EXPECT_TRUE(kivi["placement"].empty()) << "device only";
+}
+
 // A method as in a command or a table, with its settings.
 TEST(Describe, StripsSettings) {
   const Finished method = run_program({"describe", "method", "snapkv"});

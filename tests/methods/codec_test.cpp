@@ -444,6 +444,20 @@ TEST_F(Codec, CountsDecodedCopiesAsWorkspace) {
   EXPECT_EQ(estimate(two, true), 2 * layer);
 }
 
+TEST(CodecTime, IsAPhaseOfAProfile) {
+  Machine machine("llama3");
+  for (const char* spec : {"int8", "kivi:residual=32"}) {
+    Conversation c(machine.engine, Method::parse(spec).make());
+    Profile profile(machine.engine.shape().layers);
+    machine.engine.measure_phases(&profile);
+    c.turn(synthetic_tokens(150, 1));
+    c.answer(5);
+    machine.engine.measure_phases(nullptr);
+    for (const PhaseSeconds& layer : profile.layers())
+      EXPECT_GT(layer[static_cast<std::size_t>(Phase::kCodec)], 0) << spec;
+  }
+}
+
 TEST_F(Codec, FitsWhereFullPrecisionIsRefused) {
   const std::vector<int> prompt = synthetic_tokens(1900, 1);
   Machine& m = machine();

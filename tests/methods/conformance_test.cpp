@@ -56,8 +56,9 @@ class Conformance : public testing::TestWithParam<std::string> {
         values.assign(std::begin(kLayerRules), std::end(kLayerRules));
       for (const std::string& value : values) {
         if (value == p.fallback) continue;
-        out.push_back(out[0]);
-        out.back()[std::string(p.name)] = value;
+        Values changed = out[0];
+        changed[std::string(p.name)] = value;
+        out.push_back(effective(info_, changed));
       }
     }
     return out;

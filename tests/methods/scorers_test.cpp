@@ -31,6 +31,11 @@ int first_row(const std::string& scorer, int n) {
   return scorer == "h2o" ? 0 : scorer == "tova" ? n - 1 : n - kScorerWindow;
 }
 
+/// The setting with which the scores of a scorer are not pooled.
+const char* without_pooling(const std::string& scorer) {
+  return scorer == "snapkv" ? ",pool=none" : "";
+}
+
 // Without a floor, head h keeps its part of the layer's H (B - w) best tokens.
 TEST(AdaKv, DividesTheJointTopKOfAnyScores) {
   for (const char* scorer : {"snapkv", "h2o", "tova"}) {
@@ -40,8 +45,8 @@ TEST(AdaKv, DividesTheJointTopKOfAnyScores) {
         const int budget = n / 3, m = n - kScorerWindow, heads = per_head ? 1 : group;
         const auto sets = static_cast<std::size_t>(2 * group / heads);
         const auto got =
-            kept(fmt::format("adakv:scorer={},budget={},window=8,floor_alpha=0,pool=none,gran={}",
-                             scorer, budget, per_head ? "query_head" : "kv_head"),
+            kept(fmt::format("adakv:scorer={},budget={},window=8,floor_alpha=0,gran={}{}", scorer,
+                             budget, per_head ? "query_head" : "kv_head", without_pooling(scorer)),
                  layer);
         ASSERT_EQ(got.size(), sets);
         std::vector<double> joint;
@@ -135,7 +140,7 @@ TEST(Scorers, EqualBudgetsKeepTheBestOfEachSet) {
           << scorer;
     }
     EXPECT_EQ(kept("chunkkv" + same + ",chunk=1", one),
-              kept("pyramidkv" + same + ",beta=1,pool=none", one))
+              kept("pyramidkv" + same + ",beta=1" + without_pooling(scorer), one))
         << scorer;
   }
 }

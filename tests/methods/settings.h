@@ -128,15 +128,25 @@ inline std::string spec_of(const MethodInfo& info, const Values& values) {
   return out;
 }
 
-inline Values small_values(const MethodInfo& info) {
-  ParameterValues defaults;
-  for (const ParameterInfo& p : info.parameters) defaults.emplace(p.name, p.fallback);
+/// The values that have an effect; parameters without a value have their defaults.
+inline Values effective(const MethodInfo& info, const Values& values) {
+  ParameterValues all;
+  for (const ParameterInfo& p : info.parameters) all.emplace(p.name, p.fallback);
+  for (const auto& [name, value] : values) all[name] = value;
   Values out;
   for (const ParameterInfo& p : info.parameters) {
-    const Setting* s = find(kSmall, p);
-    if (s != nullptr && has_effect(p, defaults)) out[std::string(p.name)] = s->value;
+    const auto given = values.find(std::string(p.name));
+    if (given != values.end() && has_effect(p, all)) out.insert(*given);
   }
   return out;
+}
+
+inline Values small_values(const MethodInfo& info) {
+  Values out;
+  for (const ParameterInfo& p : info.parameters) {
+    if (const Setting* s = find(kSmall, p)) out[std::string(p.name)] = s->value;
+  }
+  return effective(info, out);
 }
 
 /// True if shares of a budget are rounded one by one, as in a reference implementation.  Their sum

@@ -124,10 +124,10 @@ TEST(Comparability, MethodsWithoutPoolingAreNamed) {
 TEST(Comparability, PoolingIsThatOfTheScorer) {
   EXPECT_EQ(Table()
                 .add("rkv:budget=100")
-                .add("adakv:budget=100,scorer=rkv,pool=none")
+                .add("adakv:budget=100,scorer=rkv")
                 .add("adakv:budget=100,scorer=h2o")
                 .lines("pooling of scores"),
-            Lines{"pooling of scores: max in rkv, adakv:budget=100,scorer=rkv,pool=none; none in "
+            Lines{"pooling of scores: max in rkv, adakv:budget=100,scorer=rkv; none in "
                   "adakv:budget=100,scorer=h2o"});
 }
 
