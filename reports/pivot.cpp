@@ -82,7 +82,7 @@ std::vector<std::string> Pivot::merged_labels(std::size_t row) const {
 
 std::string Pivot::label_note() const {
   const std::string& settings = method_labels.left_out();
-  return settings.empty() ? "" : "Labels leave out " + settings + ".";
+  return settings.empty() ? "" : "Not shown in labels: " + settings + ".";
 }
 
 std::string Pivot::basis_note(bool shows_differences) const {

@@ -106,7 +106,7 @@ table_of() {
       }
       next
     }
-    /^Labels leave out / && table in width { left_out[table] = $0 }
+    /^Not shown in labels: / && table in width { left_out[table] = $0 }
     { inside = 0 }
     END {
       count = split(parts, part, ";")

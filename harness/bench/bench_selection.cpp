@@ -27,7 +27,8 @@ double bytes_read(const SelectionJobs& jobs) {
   double out = 0;
   for (const KeyScoreJob& job : jobs.keys) {
     const PageLayout& layout = job.set->layout();
-    out += static_cast<double>(job.out.columns) * static_cast<double>(layout.row_bytes());
+    out +=
+        static_cast<double>(job.out.columns) * static_cast<double>(layout.row_bytes(KvRow::kKey));
   }
   for (const PageScoreJob& job : jobs.pages) {
     const double bounds = job.bounds.low == job.bounds.high ? 1 : 2;

@@ -9,7 +9,7 @@ namespace turnbench {
 namespace {
 
 BatchBytes::Pool pool(const PageLayout& layout, bool in_host_memory) {
-  return {in_host_memory, layout.pre_rope_keys, layout.encoded_row_bytes};
+  return {in_host_memory, layout.pre_rope_keys, layout.encoded};
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ namespace turnbench {
 /// Memory of a batch.  Pages come from pools, which keep them for later batches: one for each
 /// layout, on the device and in host memory.
 struct BatchBytes {
-  /// Whether it is in host memory, whether it has pre-RoPE keys, and bytes of an encoded row.
-  using Pool = std::tuple<bool, bool, std::size_t>;
+  /// Whether it is in host memory, whether it has pre-RoPE keys, and bytes of encoded rows.
+  using Pool = std::tuple<bool, bool, EncodedBytes>;
   std::map<Pool, std::size_t> pages;
   std::size_t rest = 0;
 

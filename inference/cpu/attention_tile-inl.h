@@ -160,7 +160,7 @@ struct RowAddresses {
   /// Also sets the positions [64].
   RowAddresses(const KvHeadCache& set, const std::int32_t* slots, int first, int count,
                std::int32_t* positions) {
-    const PageLayout& layout = set.layout();
+    const ElementLayout& layout = set.layout();
     const auto pages = set.pages();
     for (int j = 0; j < kTile; ++j) {
       const int slot =

@@ -419,7 +419,7 @@ void attend_group(Context& context, float scale, std::span<const AttentionJob* c
                     : shape.head_dim <= 128 ? 16
                                             : 32;
   const int at_once = kDecodeThreads / lanes * kDecodeRows;
-  const PageLayout layout{shape.head_dim, shape.dtype};
+  const ElementLayout layout{shape.head_dim, shape.dtype};
   const Arguments arguments = {reinterpret_cast<const DecodeJob*>(uploaded + jobs_at),
                                reinterpret_cast<const DecodeTask*>(uploaded + tasks_at),
                                reinterpret_cast<const std::uint32_t*>(uploaded + pages_at),

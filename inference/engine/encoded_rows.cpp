@@ -46,7 +46,8 @@ std::vector<KvRow> kinds_of(const ElementLayout& layout) {
 }
 
 std::span<std::byte> group_bytes(KvHeadCache& set, KvRow kind, int slot, int group) {
-  return {set.row_to_write(kind, slot), static_cast<std::size_t>(group) * set.layout().row_bytes()};
+  return {set.row_to_write(kind, slot),
+          static_cast<std::size_t>(group) * set.layout().row_bytes(kind)};
 }
 
 /// Decodes consecutive rows of a set within a page.  newest: of its layer; out: [count, head_dim].
@@ -62,9 +63,9 @@ void read_rows(const Policies& policies, const NewestTokens* newest, const KvHea
   const int group = codec.group(kind), end = run.first + run.count;
   int slot = run.first;
   for (; slot < std::min(end, of.encoded_rows(kind)); slot += group) {
-    codec.decode(kind,
-                 {set.row(kind, slot), static_cast<std::size_t>(group) * set.layout().row_bytes()},
-                 out.rows_at(slot - run.first, group));
+    codec.decode(
+        kind, {set.row(kind, slot), static_cast<std::size_t>(group) * set.layout().row_bytes(kind)},
+        out.rows_at(slot - run.first, group));
   }
   for (; slot < end; ++slot)
     newest->elements[run.set].read(kind, slot - of.first, out.row(slot - run.first));
@@ -117,12 +118,12 @@ std::vector<KvHeadCache> decoded(Stage& stage, const Sequence& sequence, int lay
 void encode_row(const RowCodec& codec, KvHeadCache& set, KvRow kind, int slot, const float* row) {
   const PageLayout& layout = set.layout();
   codec.encode(kind, {row, static_cast<std::size_t>(layout.head_dim)},
-               {set.row_to_write(kind, slot), layout.row_bytes()});
+               {set.row_to_write(kind, slot), layout.row_bytes(kind)});
 }
 
 void decode_row(const RowCodec& codec, const KvHeadCache& set, KvRow kind, int slot, float* row) {
   const PageLayout& layout = set.layout();
-  codec.decode(kind, {set.row(kind, slot), layout.row_bytes()},
+  codec.decode(kind, {set.row(kind, slot), layout.row_bytes(kind)},
                {row, static_cast<std::size_t>(layout.head_dim)});
 }
 
@@ -189,10 +190,10 @@ void encode_groups(EngineCore& core, Sequence& sequence, int layer) {
   Stage& stage = core.stage_of(layer);
   LayerKv& kv = sequence.at(layer).kv;
   const ElementLayout layout = kv.pool()->layout();
-  const std::shared_ptr<KvPool>& elements = stage.storage_of(layout.pre_rope_keys, 0)->device;
+  const std::shared_ptr<KvPool>& elements = stage.storage_of(layout.pre_rope_keys, {})->device;
   if (kv.newest() == nullptr) {
-    const auto& storage = stage.storage_of(layout.pre_rope_keys,
-                                           sequence.policies.encoded_row_bytes(layout.head_dim));
+    const auto& storage =
+        stage.storage_of(layout.pre_rope_keys, sequence.policies.encoded_bytes(layout.head_dim));
     kv.begin_groups(storage, same_slots(kv.sets(), storage->device));
   }
   const std::vector<KvRow> kinds = kinds_of(layout);
@@ -243,7 +244,7 @@ void decode_groups(EngineCore& core, Sequence& sequence, int layer) {
   if (kv.newest() == nullptr) return;
   const auto zone = core.zone(Phase::kCodec, layer);
   Stage& stage = core.stage_of(layer);
-  const auto& storage = stage.storage_of(kv.pool()->layout().pre_rope_keys, 0);
+  const auto& storage = stage.storage_of(kv.pool()->layout().pre_rope_keys, {});
   kv.convert(storage, decoded(stage, sequence, layer, kv.sets(), storage->device));
 }
 

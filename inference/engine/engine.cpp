@@ -17,7 +17,7 @@ Engine::Engine(const Model& model, std::span<Backend* const> backends, Options o
 
 Sequence Engine::make_sequence(Policies policies, int tail_rows, bool pre_rope_keys) const {
   const bool raw = pre_rope_keys || policies.pre_rope_keys();
-  const std::uint16_t encoded = policies.prefill_row_bytes(core_.shape.head_dim);
+  const EncodedBytes encoded = policies.prefill_bytes(core_.shape.head_dim);
   check_traits(policies);
   check_codec(policies);
   std::vector<std::shared_ptr<const KvStorage>> storage;
@@ -107,7 +107,7 @@ void Engine::check_policies(const Pass& pass) {
   check_codec(pass.sequence->policies);
   for (const Sequence* fork : pass.forks) {
     const auto bytes = [](const Sequence& s) {
-      return s.policies.prefill_row_bytes(s.shape().head_dim);
+      return s.policies.prefill_bytes(s.shape().head_dim);
     };
     check_codec(fork->policies);
     if (bytes(*fork) == bytes(*pass.sequence)) continue;

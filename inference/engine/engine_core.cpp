@@ -18,16 +18,16 @@ Stage::Stage(Backend& backend, int head_dim, const EngineOptions& options)
       gathered_pool(std::make_shared<KvPool>(plain_layout, memory)),
       kv_limit_(options.kv_limit),
       storages_(std::make_unique<Storages>()) {
-  storage_of(false, 0);
+  storage_of(false, {});
 }
 
 const std::shared_ptr<const KvStorage>& Stage::storage_of(bool pre_rope_keys,
-                                                          std::uint16_t encoded_row_bytes) const {
-  auto& [plain, pre_rope] = (*storages_)[encoded_row_bytes];
+                                                          EncodedBytes encoded) const {
+  auto& [plain, pre_rope] = (*storages_)[encoded];
   if (plain == nullptr) {
     const auto make_pool = [&](bool raw, const std::shared_ptr<Memory>& of) {
       return std::make_shared<KvPool>(
-          PageLayout{plain_layout.head_dim, plain_layout.dtype, raw, encoded_row_bytes}, of);
+          PageLayout{plain_layout.head_dim, plain_layout.dtype, raw, encoded}, of);
     };
     const auto device = make_pool(false, memory), pre_rope_device = make_pool(true, memory),
                host = make_pool(false, host_memory()),

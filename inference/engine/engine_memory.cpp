@@ -91,7 +91,7 @@ std::size_t EngineMemory::new_kv_bytes(const PassSize& size, std::span<const Pas
     for (const Sequence* fork : pass.forks) copies = std::max(copies, copies_for(*fork));
     out += kv_bytes_of(layout, core_.shape.layers, count, of_history + fresh) + copies;
   }
-  return out + kv_bytes_of(any.storage_of(size.pre_rope_keys, 0)->device->layout(),
+  return out + kv_bytes_of(any.storage_of(size.pre_rope_keys, {})->device->layout(),
                            core_.shape.layers, core_.shape.kv_heads, rows);
 }
 

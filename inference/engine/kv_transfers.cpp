@@ -41,11 +41,11 @@ std::vector<SlotRange> pinned_in_all(const Sequence& s, const SelectionPolicy* s
 void KvTransfers::encode_history(Sequence& s) {
   const RowCodec* codec = s.policies.row_codec();
   if (codec == nullptr) return;
-  const std::uint16_t bytes = s.policies.prefill_row_bytes(core_.shape.head_dim);
+  const EncodedBytes bytes = s.policies.prefill_bytes(core_.shape.head_dim);
   for (int l = 0; l < core_.shape.layers; ++l) {
     LayerKv& kv = s.at(l).kv;
     const PageLayout& layout = kv.pool()->layout();
-    if (layout.encoded_row_bytes == bytes) continue;
+    if (layout.encoded == bytes) continue;
     if (layout.is_encoded()) {
       throw runtime_error("{}: found a cache with the rows of another codec, expected its own",
                           s.policies.method);

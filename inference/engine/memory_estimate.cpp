@@ -40,12 +40,12 @@ AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
 }
 
 PageLayout stored_layout(PageLayout plain, const Policies& policies) {
-  plain.encoded_row_bytes = policies.encoded_row_bytes(plain.head_dim);
+  plain.encoded = policies.encoded_bytes(plain.head_dim);
   return plain;
 }
 
 PageLayout prefill_layout(PageLayout plain, const Policies& policies) {
-  plain.encoded_row_bytes = policies.prefill_row_bytes(plain.head_dim);
+  plain.encoded = policies.prefill_bytes(plain.head_dim);
   return plain;
 }
 
@@ -61,7 +61,7 @@ std::int64_t newest_tokens(const Policies& policies, std::int64_t tokens) {
 std::size_t decoded_bytes_of(const Policies& policies, const ModelShape& shape, PageLayout layout,
                              int sets, std::int64_t tokens, bool prompt_end) {
   if (!policies.codec) return 0;
-  layout.encoded_row_bytes = 0;
+  layout.encoded = {};
   std::size_t out = kv_bytes_of(layout, 1, sets, tokens);
   // The tokens that stay after a prompt, for the index (groups are not encoded before); in a step,
   // the working sets.

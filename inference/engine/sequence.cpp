@@ -77,7 +77,7 @@ std::size_t Sequence::page_bytes() const {
 std::size_t Sequence::logical_bytes(std::size_t rows) const {
   std::size_t tokens = 0;
   for_each_set([&](const KvHeadCache& set) { tokens += static_cast<std::size_t>(set.size()); });
-  return tokens * rows * row_bytes() + element_bytes(rows);
+  return tokens * token_bytes(rows) + element_bytes(rows);
 }
 
 std::size_t Sequence::element_bytes(std::size_t rows) const {
@@ -86,10 +86,10 @@ std::size_t Sequence::element_bytes(std::size_t rows) const {
   for (const LayerState& layer : layers) {
     if (layer.kv.newest() == nullptr) continue;
     const PageLayout& layout = layer.kv.pool()->layout();
-    const std::size_t more = layout.ElementLayout::row_bytes() - layout.row_bytes();
     for (std::size_t s = 0; s < layer.kv.sets().size(); ++s) {
       for (std::size_t kind = 0; kind < rows; ++kind) {
         const int encoded = layer.kv.newest()->of[s].encoded_rows(kKinds[kind]);
+        const std::size_t more = layout.ElementLayout::row_bytes() - layout.row_bytes(kKinds[kind]);
         out += more * static_cast<std::size_t>(layer.kv.sets()[s].size() - encoded);
       }
     }
@@ -104,14 +104,14 @@ std::size_t Sequence::kv_bytes() const {
 std::size_t Sequence::resident_kv_bytes() const {
   std::int64_t slots = 0;
   for (const LayerState& layer : layers) slots += layer.kv.resident_slots();
-  return static_cast<std::size_t>(slots) * rows_per_token() * row_bytes() +
+  return static_cast<std::size_t>(slots) * token_bytes(rows_per_token()) +
          element_bytes(rows_per_token()) + policy_key_bytes();
 }
 
 std::size_t Sequence::added_kv_bytes() const {
   std::int64_t slots = 0;
   for (const LayerState& layer : layers) slots += layer.kv.added_slots();
-  return static_cast<std::size_t>(slots) * rows_per_token() * row_bytes();
+  return static_cast<std::size_t>(slots) * token_bytes(rows_per_token());
 }
 
 std::size_t Sequence::policy_key_bytes() const {

@@ -109,8 +109,10 @@ class Sequence {
   std::size_t rows_per_token() const { return policies.pre_rope_keys() ? 3 : 2; }
   /// Bytes of keys that the policy stores in another form, and of the keys of its retriever.
   std::size_t policy_key_bytes() const;
-  /// Bytes of one key or value.
-  std::size_t row_bytes() const { return layers.front().kv.pool()->layout().row_bytes(); }
+  /// Bytes of `rows` rows of a token, as in `logical_bytes`.
+  std::size_t token_bytes(std::size_t rows) const {
+    return layers.front().kv.pool()->layout().token_bytes(rows);
+  }
   /// Bytes by which rows that are elements are larger than encoded ones, over all sets.
   std::size_t element_bytes(std::size_t rows) const;
   template <typename Visit>

@@ -38,13 +38,13 @@ struct EngineOptions {
 struct Stage {
   Stage(Backend& backend, int head_dim, const EngineOptions& options);
   /// The page pools of sequences with this row format, made when they are first needed.
-  /// encoded_row_bytes: as in PageLayout.
+  /// encoded: as in PageLayout.
   const std::shared_ptr<const KvStorage>& storage_of(bool pre_rope_keys,
-                                                     std::uint16_t encoded_row_bytes) const;
+                                                     EncodedBytes encoded) const;
   /// Calls visit(KvStorage) for the storage of every row format so far.
   template <typename Visit>
   void for_each_storage(const Visit& visit) const {
-    for (const auto& [row_bytes, pair] : *storages_) {
+    for (const auto& [encoded, pair] : *storages_) {
       visit(*pair.first);
       visit(*pair.second);
     }
@@ -102,9 +102,9 @@ struct Stage {
   Arena selection_scratch{memory};
 
  private:
-  /// Without and with pre-RoPE keys, by bytes of an encoded row.
+  /// Without and with pre-RoPE keys, by the bytes of encoded rows.
   using Storages =
-      std::map<std::uint16_t,
+      std::map<EncodedBytes,
                std::pair<std::shared_ptr<const KvStorage>, std::shared_ptr<const KvStorage>>>;
   std::size_t kv_limit_;  ///< as in EngineOptions
   std::unique_ptr<Storages> storages_;

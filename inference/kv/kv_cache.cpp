@@ -20,7 +20,7 @@ void read_row(const PageLayout& layout, const std::byte* row, float* out) {
 
 void write_row(const PageLayout& layout, std::byte* row, const float* in) {
   if (layout.dtype == DType::kF32) {
-    std::memcpy(row, in, layout.row_bytes());
+    std::memcpy(row, in, layout.ElementLayout::row_bytes());
     return;
   }
   for (int d = 0; d < layout.head_dim; ++d) {
@@ -137,13 +137,14 @@ std::int32_t KvHeadCache::position(int slot) const {
 
 const std::byte* KvHeadCache::row(KvRow row, int slot) const {
   assert(row != KvRow::kPreRopeKey || layout().pre_rope_keys);
-  return page_of(slot).data + layout().offset_of(row) + (slot % kPageTokens) * layout().row_bytes();
+  return page_of(slot).data + layout().offset_of(row) +
+         (slot % kPageTokens) * layout().row_bytes(row);
 }
 
 std::byte* KvHeadCache::row_to_write(KvRow row, int slot) {
   assert(row != KvRow::kPreRopeKey || layout().pre_rope_keys);
   return writable_page(slot).data + layout().offset_of(row) +
-         (slot % kPageTokens) * layout().row_bytes();
+         (slot % kPageTokens) * layout().row_bytes(row);
 }
 
 void KvHeadCache::read(KvRow row, int slot, float* out) const {
@@ -200,7 +201,7 @@ void KvHeadCache::write(int slot, const float* key, const float* value, const fl
   assert(!l.is_encoded());
   KvPage& page = writable_page(slot);
   const std::size_t in_page = static_cast<std::size_t>(slot % kPageTokens),
-                    row = in_page * l.row_bytes();
+                    row = in_page * l.ElementLayout::row_bytes();
   write_row(l, page.data + row, key);
   if (value != nullptr) write_row(l, page.data + l.value_offset() + row, value);
   if (pre_rope_key != nullptr && l.pre_rope_keys)
@@ -233,9 +234,9 @@ void KvHeadCache::set_position(int slot, std::int32_t position) {
 void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int count,
                         std::vector<Copy>& copies, KeyRows keys, std::int32_t shift) {
   const PageLayout &l = layout(), &f = from.layout();
-  assert(l.row_bytes() == f.row_bytes() && l.pre_rope_keys <= f.pre_rope_keys);
+  assert(l.encoded == f.encoded && l.pre_rope_keys <= f.pre_rope_keys);
   assert(first + count <= size_ && from_slot + count <= from.size_);
-  const std::size_t row = l.row_bytes();
+  const std::size_t key = l.row_bytes(KvRow::kKey), value = l.row_bytes(KvRow::kValue);
   const bool in_pages = from.pool_->memory().is_host();  // the positions of `from`
   while (count > 0) {
     const int to = first % kPageTokens, at = from_slot % kPageTokens;
@@ -248,11 +249,11 @@ void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int c
       copies.push_back({page.data + to_offset + u(to) * bytes, source + from_offset + u(at) * bytes,
                         u(run) * bytes});
     };
-    if (keys == KeyRows::kAll) copy_rows(0, 0, row);
-    if (keys == KeyRows::kPreRopeAsKeys) copy_rows(0, f.pre_rope_key_offset(), row);
-    copy_rows(l.value_offset(), f.value_offset(), row);
+    if (keys == KeyRows::kAll) copy_rows(0, 0, key);
+    if (keys == KeyRows::kPreRopeAsKeys) copy_rows(0, f.pre_rope_key_offset(), key);
+    copy_rows(l.value_offset(), f.value_offset(), value);
     if (l.pre_rope_keys && keys != KeyRows::kNone)
-      copy_rows(l.pre_rope_key_offset(), f.pre_rope_key_offset(), row);
+      copy_rows(l.pre_rope_key_offset(), f.pre_rope_key_offset(), key);
     const auto* positions =
         in_pages ? reinterpret_cast<const std::int32_t*>(source + f.position_offset())
                  : from.page_of(from_slot).positions;

@@ -42,22 +42,35 @@ struct ElementLayout {
   constexpr std::size_t rows() const { return (pre_rope_keys ? 3 : 2) * kPageTokens; }
 };
 
+/// Bytes of an encoded key, also of one before RoPE, and of an encoded value; 0 if rows are
+/// elements.
+struct EncodedBytes {
+  std::uint16_t key = 0, value = 0;
+  auto operator<=>(const EncodedBytes&) const = default;
+};
+
 /// The layout of any page.  Its rows may be encoded by a codec (CacheCodec).
 struct PageLayout : ElementLayout {
-  /// Bytes of an encoded row; 0: rows are elements.  Operations of backends cannot read encoded
-  /// rows; copies of whole rows and pages need not.
-  std::uint16_t encoded_row_bytes = 0;
+  /// Operations of backends cannot read encoded rows; copies of whole rows and pages need not.
+  EncodedBytes encoded = {};
 
-  constexpr bool is_encoded() const { return encoded_row_bytes > 0; }
-  constexpr std::size_t row_bytes() const {
-    return is_encoded() ? encoded_row_bytes : ElementLayout::row_bytes();
+  constexpr bool is_encoded() const { return encoded.key > 0; }
+  constexpr std::size_t row_bytes(KvRow row) const {
+    if (!is_encoded()) return ElementLayout::row_bytes();
+    return row == KvRow::kValue ? encoded.value : encoded.key;
   }
-  constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(); }
-  constexpr std::size_t pre_rope_key_offset() const { return 2 * kPageTokens * row_bytes(); }
+  /// Bytes of a key and a value, and of a key before RoPE if `rows` is 3.
+  constexpr std::size_t token_bytes(std::size_t rows) const {
+    return (rows - 1) * row_bytes(KvRow::kKey) + row_bytes(KvRow::kValue);
+  }
+  constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(KvRow::kKey); }
+  constexpr std::size_t pre_rope_key_offset() const { return kPageTokens * token_bytes(2); }
   constexpr std::size_t offset_of(KvRow row) const {
     return row == KvRow::kKey ? 0 : row == KvRow::kValue ? value_offset() : pre_rope_key_offset();
   }
-  constexpr std::size_t position_offset() const { return rows() * row_bytes(); }
+  constexpr std::size_t position_offset() const {
+    return kPageTokens * token_bytes(pre_rope_keys ? 3 : 2);
+  }
   constexpr std::size_t bytes() const {
     return position_offset() + kPageTokens * sizeof(std::int32_t);
   }
@@ -138,7 +151,7 @@ class KvHeadCache {
   void read_value(int slot, float* out) const { read_host(KvRow::kValue, slot, out); }
   /// The same without the check, for the backend that owns the memory.
   void read(KvRow row, int slot, float* out) const;
-  /// The bytes of a row: [layout().row_bytes()].
+  /// The bytes of a row: [layout().row_bytes(row)].
   const std::byte* row(KvRow row, int slot) const;
   /// The same, to be written.  Several threads may call it at once for pages that no other set
   /// shares.

@@ -16,8 +16,9 @@ class CacheCodec {
  public:
   virtual ~CacheCodec() = default;
   virtual std::unique_ptr<CacheCodec> clone() const = 0;
-  /// Bytes of an encoded row of `head_dim` elements, at least 1.
-  virtual std::size_t row_bytes(int head_dim) const = 0;
+  /// Bytes of an encoded key or value of `head_dim` elements, at least 1.  Keys before RoPE have as
+  /// many as keys.
+  virtual std::size_t row_bytes(KvRow kind, int head_dim) const = 0;
 };
 
 /// A row is encoded once, when its token enters the cache.  From then on, all computations read the
@@ -34,12 +35,12 @@ class RowCodec : public CacheCodec {
   virtual void decode(KvRow kind, std::span<const std::byte> bytes, std::span<float> out) const = 0;
 };
 
-/// The newest rows of a set are elements; older ones are encoded, those of several tokens together.
+/// The newest rows of a set stay elements; older rows are encoded in groups of tokens.
 /// Rows are encoded at the end of a prompt and of each decode step, so a prompt reads its own rows
 /// as elements.  An eviction decodes the rows that stay; they are then encoded again.
 class GroupCodec : public CacheCodec {
  public:
-  /// Tokens whose rows are encoded together: the slots from a multiple of this number on.  A power
+  /// The number of tokens whose rows are encoded together; groups begin at its multiples.  A power
   /// of two up to kPageTokens.
   virtual int group(KvRow kind) const = 0;
   /// The number of rows, from slot 0 on, that are encoded in a set of `tokens` tokens: a multiple

@@ -40,11 +40,16 @@ Policies Policies::prefill_part() const {
   return out;
 }
 
-std::uint16_t Policies::encoded_row_bytes(int head_dim) const {
-  const std::size_t bytes = codec ? codec->row_bytes(head_dim) : 0;
-  if (bytes <= std::numeric_limits<std::uint16_t>::max()) return static_cast<std::uint16_t>(bytes);
-  throw runtime_error("{}: found encoded rows of {} bytes, expected at most {}", method, bytes,
-                      std::numeric_limits<std::uint16_t>::max());
+EncodedBytes Policies::encoded_bytes(int head_dim) const {
+  if (!codec) return {};
+  const auto checked = [&](KvRow kind) {
+    const std::size_t bytes = codec->row_bytes(kind, head_dim);
+    if (bytes <= std::numeric_limits<std::uint16_t>::max())
+      return static_cast<std::uint16_t>(bytes);
+    throw runtime_error("{}: found encoded rows of {} bytes, expected at most {}", method, bytes,
+                        std::numeric_limits<std::uint16_t>::max());
+  };
+  return {checked(KvRow::kKey), checked(KvRow::kValue)};
 }
 
 PromptSize prompt_size(const LayerView& view) {

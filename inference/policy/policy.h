@@ -60,12 +60,12 @@ struct Policies {
   /// Copies of all parts: called when a sequence forks, and at the beginning of each sequence.
   /// @throws Error (runtime) if a part has no copy.
   Policies clone() const;
-  /// Bytes of an encoded row; 0 without a codec.
+  /// Bytes of encoded rows; 0 without a codec.
   /// @throws Error (runtime) if they are more than a PageLayout can have.
-  std::uint16_t encoded_row_bytes(int head_dim) const;
-  /// The same during a prefill: 0 if rows are elements until its end.
-  std::uint16_t prefill_row_bytes(int head_dim) const {
-    return row_codec() != nullptr ? encoded_row_bytes(head_dim) : 0;
+  EncodedBytes encoded_bytes(int head_dim) const;
+  /// The same during a prefill: 0 if rows stay elements until the prefill ends.
+  EncodedBytes prefill_bytes(int head_dim) const {
+    return row_codec() != nullptr ? encoded_bytes(head_dim) : EncodedBytes{};
   }
   /// The codec if it is of this kind; otherwise null.
   const RowCodec* row_codec() const { return dynamic_cast<const RowCodec*>(codec.get()); }

@@ -26,7 +26,7 @@ float rounded_scale(float scale) {
 /// An encoded row: the scale as float32, then [head_dim] of int8.
 class Int8 : public Cloned<Int8, RowCodec> {
  public:
-  std::size_t row_bytes(int head_dim) const override {
+  std::size_t row_bytes(KvRow, int head_dim) const override {
     return sizeof(float) + static_cast<std::size_t>(head_dim);
   }
 

@@ -24,13 +24,14 @@ class Kivi : public Cloned<Kivi, GroupCodec> {
  public:
   Kivi(int bits, int group, int residual) : bits_(bits), group_(group), residual_(residual) {}
 
-  std::size_t row_bytes(int head_dim) const override {
-    const std::size_t keys = static_cast<std::size_t>(head_dim) * group_bytes(group_),
-                      group = static_cast<std::size_t>(group_);
-    std::size_t values = 0;
-    for (int d = 0; d < head_dim; d += group_)
-      values += group_bytes(std::min(group_, head_dim - d));
-    return std::max((keys + group - 1) / group, values);
+  std::size_t row_bytes(KvRow kind, int head_dim) const override {
+    if (kind != KvRow::kValue) {
+      const auto group = static_cast<std::size_t>(group_);
+      return (static_cast<std::size_t>(head_dim) * group_bytes(group_) + group - 1) / group;
+    }
+    std::size_t out = 0;
+    for (int d = 0; d < head_dim; d += group_) out += group_bytes(std::min(group_, head_dim - d));
+    return out;
   }
 
   int group(KvRow kind) const override { return kind == KvRow::kValue ? 1 : group_; }

@@ -37,8 +37,9 @@ class TurboQuant : public Cloned<TurboQuant, GroupCodec> {
         residual_(residual),
         matrices_(std::make_shared<RandomMatrices>(seed)) {}
 
-  std::size_t row_bytes(int head_dim) const override {
-    return std::max(stored_bytes(KvRow::kKey, head_dim), stored_bytes(KvRow::kValue, head_dim));
+  std::size_t row_bytes(KvRow kind, int head_dim) const override {
+    const auto dims = static_cast<std::size_t>(head_dim);
+    return kHeader + level_bytes(kind, dims) + (has_sketch(kind) ? (dims + 7) / 8 : 0);
   }
   int group(KvRow) const override { return 1; }
   int encoded_rows(KvRow, int tokens) const override { return std::max(0, tokens - residual_); }
@@ -94,10 +95,6 @@ class TurboQuant : public Cloned<TurboQuant, GroupCodec> {
   }
   std::size_t level_bytes(KvRow kind, std::size_t dims) const {
     return (dims * level_bits(kind) + 7) / 8;
-  }
-  std::size_t stored_bytes(KvRow kind, int head_dim) const {
-    const auto dims = static_cast<std::size_t>(head_dim);
-    return kHeader + level_bytes(kind, dims) + (has_sketch(kind) ? (dims + 7) / 8 : 0);
   }
 
   static float norm(std::span<const float> x) {
@@ -176,12 +173,10 @@ MethodInfo turboquant() {
           "keys are encoded after RoPE; one rotation for all layers and heads; centroids are those "
           "of a normal distribution, to which the elements of a rotated row converge; all elements "
           "have the same number of bits (paper: also more bits for outlier channels); norms of "
-          "keys "
-          "with the sketch are float16, others float32; a prompt reads its own rows as they are, "
-          "and "
-          "those of earlier turns as they are stored; refused with placement=host and with "
-          "evictions "
-          "in decode steps; attention reads decoded copies, so time is not saved",
+          "keys with the sketch are float16, others float32; a prompt reads its own rows as they "
+          "are, and those of earlier turns as they are stored; refused with placement=host and "
+          "with "
+          "evictions in decode steps; attention reads decoded copies, so time is not saved",
       .parameters =
           {{"bits", Kind::kChoice, "3", "2|3|4", "bits per element"},
            {"sketch", Kind::kFlag, "true", "",

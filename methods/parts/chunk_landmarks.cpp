@@ -41,7 +41,7 @@ float landmark_of(MatrixView<const float> keys, float* mean) {
 
 ChunkLandmarks::ChunkLandmarks(const LayerView& view, const Settings& settings)
     : settings_(settings),
-      row_bytes_(static_cast<std::int64_t>(view.sets.front().layout().row_bytes())) {
+      row_bytes_(static_cast<std::int64_t>(view.sets.front().layout().row_bytes(KvRow::kKey))) {
   const std::int64_t head_dim = view.shape.head_dim;
   const DType dtype = view.sets.front().layout().dtype;
   const std::size_t sets = view.sets.size();

@@ -12,7 +12,9 @@ class RowsAfterPrompt : public GroupCodec {
   std::unique_ptr<CacheCodec> clone() const override {
     return std::make_unique<RowsAfterPrompt>(*this);
   }
-  std::size_t row_bytes(int head_dim) const override { return rows_->row_bytes(head_dim); }
+  std::size_t row_bytes(KvRow kind, int head_dim) const override {
+    return rows_->row_bytes(kind, head_dim);
+  }
   int group(KvRow) const override { return 1; }
   int encoded_rows(KvRow, int tokens) const override { return tokens; }
   void encode(KvRow kind, MatrixView<const float> rows, std::span<std::byte> out) const override {

@@ -56,8 +56,9 @@ void ColumnBuffer::write_from_host(std::size_t s, const KvHeadCache& set, int fi
                                    int first_column) {
   const auto element = static_cast<std::size_t>(element_);
   for (int slot = first; slot < set.size(); ++slot) {
-    const std::byte* key = set.page_data()[slot / kPageTokens] +
-                           static_cast<std::size_t>(slot % kPageTokens) * set.layout().row_bytes();
+    const std::byte* key =
+        set.page_data()[slot / kPageTokens] +
+        static_cast<std::size_t>(slot % kPageTokens) * set.layout().row_bytes(KvRow::kKey);
     std::byte* to = row(s, 0) + (slot - first_column) * element_;
     for (std::int64_t d = 0; d < dims_; ++d, key += element, to += tokens_ * element_)
       std::memcpy(to, key, element);

@@ -19,7 +19,7 @@ constexpr std::int64_t kMorePages = 8;  // pages of an answer before the buffer 
 PageBoundsBuffer::PageBoundsBuffer(const LayerView& view, std::int64_t pages, int page_tokens,
                                    bool transposed)
     : pages_(pages), page_tokens_(page_tokens), transposed_(transposed) {
-  page_bytes_ = static_cast<std::int64_t>(view.sets.front().layout().row_bytes());
+  page_bytes_ = static_cast<std::int64_t>(view.sets.front().layout().row_bytes(KvRow::kKey));
   const std::int64_t rows = 2 * pages * std::ssize(view.sets);
   bytes_ = Buffer(static_cast<std::size_t>(rows * page_bytes_), view.backend->memory());
   data_ = bytes_.data();

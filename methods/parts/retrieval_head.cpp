@@ -226,7 +226,7 @@ class RetrievalHead : public Cloned<RetrievalHead, Retriever> {
   std::size_t key_bytes() const override {
     std::size_t out = 0;
     for (const KvHeadCache& set : keys_)
-      out += static_cast<std::size_t>(set.size()) * set.layout().row_bytes();
+      out += static_cast<std::size_t>(set.size()) * set.layout().row_bytes(KvRow::kKey);
     return out;
   }
 

@@ -163,7 +163,7 @@ TEST_P(Offload, LedgerCountsRequiredTransfers) {
   two_turns(c);
   const ModelShape& shape = machine.engine.shape();
   const std::int64_t row =
-      2 * static_cast<std::int64_t>(c.sequence.sets(0)[0].layout().row_bytes());
+      2 * static_cast<std::int64_t>(c.sequence.sets(0)[0].layout().row_bytes(KvRow::kKey));
   const std::int64_t sets = shape.kv_heads;
   const Ledger& ledger = c.sequence.counters.ledger;
   // Prefill of both turns, and 18 steps.

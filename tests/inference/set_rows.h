@@ -13,13 +13,13 @@ namespace turnbench::test {
 inline std::byte* row_address(const KvHeadCache& set, KvRow row, int slot) {
   const PageLayout& layout = set.layout();
   return set.pages()[slot / kPageTokens]->data + layout.offset_of(row) +
-         static_cast<std::size_t>(slot % kPageTokens) * layout.row_bytes();
+         static_cast<std::size_t>(slot % kPageTokens) * layout.row_bytes(row);
 }
 
 /// One row as float32.
 inline std::vector<float> row_of(const KvHeadCache& set, KvRow row, int slot) {
   const PageLayout& layout = set.layout();
-  std::vector<std::byte> bytes(layout.row_bytes());
+  std::vector<std::byte> bytes(layout.row_bytes(row));
   const Copy copy{bytes.data(), row_address(set, row, slot), bytes.size()};
   Memory& memory = set.pool()->memory();
   memory.copy({&copy, 1});
@@ -38,7 +38,7 @@ inline void read_row(const KvHeadCache& set, KvRow row, int slot, float* out) {
 /// KvHeadCache::write of one row.  The slot's page must not be shared with a fork.
 inline void write_row(const KvHeadCache& set, KvRow row, int slot, const float* values) {
   const PageLayout& layout = set.layout();
-  std::vector<std::byte> bytes(layout.row_bytes());
+  std::vector<std::byte> bytes(layout.row_bytes(row));
   for (std::size_t d = 0; d < static_cast<std::size_t>(layout.head_dim); ++d)
     store_element(bytes.data(), layout.dtype, d, values[d]);
   const std::size_t page = static_cast<std::size_t>(slot / kPageTokens),

@@ -354,7 +354,7 @@ TEST(ClusterKv, WorkingSetsFetchTokensThatThePreviousStepDidNotRead) {
   EXPECT_EQ(host.sequence.at(0).kv.working_set(), nullptr);
   const Ledger& ledger = host.sequence.counters.ledger;
   const std::int64_t row =
-      2 * static_cast<std::int64_t>(host.sequence.sets(1)[0].layout().row_bytes());
+      2 * static_cast<std::int64_t>(host.sequence.sets(1)[0].layout().row_bytes(KvRow::kKey));
   ASSERT_EQ(ledger.steps(), static_cast<std::size_t>(steps + 1));
   for (int l = 1; l < shape.layers; ++l) {
     const Residency::Options& options = host.sequence.at(l).kv.working_set()->options();

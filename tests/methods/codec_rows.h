@@ -25,7 +25,7 @@ std::unique_ptr<Codec> codec_of(const std::string& spec) {
 
 inline Bytes encoded(const RowCodec& codec, const std::vector<float>& row,
                      KvRow kind = KvRow::kKey) {
-  Bytes out(codec.row_bytes(static_cast<int>(row.size())));
+  Bytes out(codec.row_bytes(kind, static_cast<int>(row.size())));
   codec.encode(kind, row, out);
   return out;
 }

@@ -24,15 +24,16 @@
 namespace turnbench::test {
 namespace {
 
-/// Stores the elements of a row in another type, and one more byte, so that rows are not aligned.
+/// Stores the elements of a row in another type, after a mark of one byte, so that rows are not
+/// aligned.  Values have two more bytes than keys.
 class ElementCodec : public RowCodec {
  public:
   explicit ElementCodec(DType dtype) : dtype_(dtype) {}
   std::unique_ptr<CacheCodec> clone() const override {
     return std::make_unique<ElementCodec>(*this);
   }
-  std::size_t row_bytes(int head_dim) const override {
-    return static_cast<std::size_t>(head_dim) * size_of(dtype_) + 1;
+  std::size_t row_bytes(KvRow kind, int head_dim) const override {
+    return static_cast<std::size_t>(head_dim) * size_of(dtype_) + (kind == KvRow::kValue ? 3 : 1);
   }
   void encode(KvRow kind, std::span<const float> row, std::span<std::byte> out) const override {
     std::vector<std::byte> elements(row.size() * size_of(dtype_));
@@ -58,8 +59,8 @@ class ElementGroups : public GroupCodec {
   std::unique_ptr<CacheCodec> clone() const override {
     return std::make_unique<ElementGroups>(*this);
   }
-  std::size_t row_bytes(int head_dim) const override {
-    return static_cast<std::size_t>(head_dim) * sizeof(float) + 1;
+  std::size_t row_bytes(KvRow kind, int head_dim) const override {
+    return static_cast<std::size_t>(head_dim) * sizeof(float) + (kind == KvRow::kValue ? 1 : 2);
   }
   int group(KvRow kind) const override { return kind == KvRow::kValue ? 2 : 16; }
   int encoded_rows(KvRow kind, int tokens) const override {
@@ -404,7 +405,8 @@ TEST_F(Codec, StoresEncodedBytes) {
     EXPECT_EQ(c.sequence.kv_bytes(), bytes(150, 2));
     EXPECT_EQ(c.sequence.resident_kv_bytes(), bytes(150, 2));
     const PageLayout& layout = c.sequence.at(0).kv.pool()->layout();
-    EXPECT_EQ(layout.row_bytes(), row);
+    EXPECT_EQ(layout.row_bytes(KvRow::kKey), row);
+    EXPECT_EQ(layout.row_bytes(KvRow::kValue), row);
     EXPECT_EQ(m.engine.memory().kv_bytes(), kv_bytes_of(layout, shape.layers, shape.kv_heads, 150));
     EXPECT_EQ(m.engine.memory().kv_bytes(), c.sequence.page_bytes());
     EXPECT_EQ(m.engine.memory().peak_kv_bytes(), m.engine.memory().kv_bytes());
@@ -481,13 +483,14 @@ TEST_F(Codec, FitsWhereFullPrecisionIsRefused) {
     return enough;
   };
   const ModelShape& shape = m.engine.shape();
-  const auto pages = [&](int layers, std::uint16_t encoded) {
+  const auto pages = [&](int layers, EncodedBytes encoded) {
     return kv_bytes_of({shape.head_dim, DType::kF32, false, encoded}, layers, shape.kv_heads, 1900);
   };
   const auto row = static_cast<std::uint16_t>(shape.head_dim + 4);
-  const std::size_t saved = pages(shape.layers, 0) - pages(shape.layers, row) - pages(1, 0);
+  const EncodedBytes rows{row, row};
+  const std::size_t saved = pages(shape.layers, {}) - pages(shape.layers, rows) - pages(1, {});
   EXPECT_NEAR(static_cast<double>(least("full") - least("int8")), static_cast<double>(saved), 128);
-  const Engine::Options limit{.kv_limit = pages(shape.layers, row)};
+  const Engine::Options limit{.kv_limit = pages(shape.layers, rows)};
   EXPECT_TRUE(fits("int8", limit));
   EXPECT_FALSE(fits("full", limit));
 }
@@ -544,8 +547,8 @@ TEST(CodecRefusals, NameWhatIsExpected) {
 TEST(CodecRefusals, OfRowsBeyondThePageLayout) {
   Policies policies = with_codec({});
   policies.method = "wide";
-  EXPECT_EQ(policies.encoded_row_bytes(16'383), 65'533);
-  EXPECT_EQ(message_of([&] { policies.encoded_row_bytes(16'384); }),
+  EXPECT_EQ(policies.encoded_bytes(16'383), (EncodedBytes{65'533, 65'535}));
+  EXPECT_EQ(message_of([&] { policies.encoded_bytes(16'384); }),
             "wide: found encoded rows of 65537 bytes, expected at most 65535");
 }
 

@@ -60,7 +60,8 @@ TEST(Ggml, ReadsBackWithinHalfAStep) {
   for (const auto& [type, bytes, steps] :
        {std::tuple("q8_0", 44u, 127.0), {"q5_0", 29u, 16.0}, {"q4_0", 24u, 8.0}}) {
     const auto codec = ggml_codec(type, true);  // without effect: 40 is no multiple of 64
-    EXPECT_EQ(codec->row_bytes(40), bytes) << type;
+    for (const KvRow kind : {KvRow::kKey, KvRow::kValue})
+      EXPECT_EQ(codec->row_bytes(kind, 40), bytes) << type;
     const std::vector<float> got = read_back(*codec, row);
     // A value opposite in sign to the largest magnitude can be a whole step off with q5_0 and q4_0.
     const double step = 1 / steps, bound = (steps == 127 ? 0.5 : 1) * step * 1.001 + 1e-3;
@@ -70,6 +71,33 @@ TEST(Ggml, ReadsBackWithinHalfAStep) {
     EXPECT_LE(worst, bound) << type;
     EXPECT_GT(worst, step / 4) << type;
   }
+}
+
+// As llama.cpp's options --cache-type-k and --cache-type-v.
+TEST(Ggml, KeysAndValuesMayHaveDifferentTypes) {
+  std::vector<float> row(128);
+  for (std::size_t d = 0; d < row.size(); ++d) row[d] = std::sin(static_cast<float>(d * d));
+  const auto both = codec_of<RowCodec>("ggml:type=q8_0,values=q4_0"),
+             keys = codec_of<RowCodec>("ggml:type=q8_0"),
+             values = codec_of<RowCodec>("ggml:type=q4_0");
+  for (const KvRow kind : {KvRow::kKey, KvRow::kPreRopeKey, KvRow::kValue}) {
+    const RowCodec& same = kind == KvRow::kValue ? *values : *keys;
+    EXPECT_EQ(both->row_bytes(kind, 128), same.row_bytes(kind, 128));
+    EXPECT_EQ(encoded(*both, row, kind), encoded(same, row, kind));
+    EXPECT_EQ(read_back(*both, row, kind), read_back(same, row, kind));
+  }
+  EXPECT_EQ(both->row_bytes(KvRow::kKey, 128), 136u);
+  EXPECT_EQ(both->row_bytes(KvRow::kValue, 128), 72u);
+}
+
+TEST(Ggml, HalfPrecisionIsNotRotated) {
+  const auto codec = codec_of<RowCodec>("ggml:type=q4_0,values=f16");
+  EXPECT_EQ(codec->row_bytes(KvRow::kValue, 64), 128u);
+  std::vector<float> row(64), want;
+  for (std::size_t d = 0; d < row.size(); ++d) row[d] = std::exp(static_cast<float>(d) / 4 - 12);
+  row[3] = -1e6f;  // beyond the range
+  for (const float x : row) want.push_back(f16_to_float(float_to_f16(x)));
+  EXPECT_EQ(read_back(*codec, row, KvRow::kValue), want);
 }
 
 TEST(Ggml, RoundsTinyRowsToZero) {

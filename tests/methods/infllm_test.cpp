@@ -392,8 +392,9 @@ TEST(InfLlm, WorkingSetsFetchBlocks) {
       if (by_head) continue;  // a block is transferred for all sets, even if one set reads it
       const PageLayout& layout = host.sequence.sets(0)[0].layout();
       const std::size_t position = machine.backend->memory()->is_host() ? 0 : 4;
-      EXPECT_EQ(total.kv_fetch_bytes,
-                total.misses * static_cast<std::int64_t>(2 * layout.row_bytes() + position))
+      EXPECT_EQ(
+          total.kv_fetch_bytes,
+          total.misses * static_cast<std::int64_t>(2 * layout.row_bytes(KvRow::kKey) + position))
           << "a key before RoPE and a value";
     }
   }

@@ -65,7 +65,7 @@ TEST(Kivi, QuantisesAsTheOfficialCode) {
                least = c["least"].get<std::vector<float>>();
     const auto dims = static_cast<int>(rows[0].size()), together = codec->group(kind);
     EXPECT_EQ(together, is_key ? group : 1);
-    const std::size_t row_bytes = codec->row_bytes(dims),
+    const std::size_t row_bytes = codec->row_bytes(kind, dims),
                       stored = static_cast<std::size_t>(4 + group * bits / 8);
     std::size_t groups = 0;
     for (std::size_t first = 0; first < rows.size(); first += static_cast<std::size_t>(together)) {
@@ -99,7 +99,7 @@ TEST(Kivi, QuantisesAsTheOfficialCode) {
 TEST(Kivi, StoresEqualElementsAndWhatIsNotANumber) {
   const auto codec = kivi(2, 16, 16);
   const auto read_back = [&](std::vector<float> values) {
-    Bytes bytes(codec->row_bytes(static_cast<int>(values.size())));
+    Bytes bytes(codec->row_bytes(KvRow::kValue, static_cast<int>(values.size())));
     const MatrixView row(values.data(), 1, static_cast<std::int64_t>(values.size()));
     codec->encode(KvRow::kValue, row, bytes);
     codec->decode(KvRow::kValue, bytes, row);
@@ -112,10 +112,15 @@ TEST(Kivi, StoresEqualElementsAndWhatIsNotANumber) {
     const std::vector<float> got = read_back(row);
     for (std::size_t d = 0; d < 20; ++d) EXPECT_EQ(std::isnan(got[d]), d >= 16) << x << " " << d;
   }
-  EXPECT_EQ(kivi(2, 32)->row_bytes(64), 24u);
-  EXPECT_EQ(kivi(4, 32)->row_bytes(128), 80u);
-  EXPECT_EQ(kivi(2, 64)->row_bytes(40), 14u) << "values: 4 + 10 bytes; keys: 12.5";
-  EXPECT_EQ(kivi(2, 64)->row_bytes(80), 28u) << "values: groups of 64 and 16; keys: 25";
+  using Both = std::pair<std::size_t, std::size_t>;
+  const auto bytes = [](int bits, int group, int head_dim) {
+    const auto codec = kivi(bits, group);
+    return Both(codec->row_bytes(KvRow::kKey, head_dim), codec->row_bytes(KvRow::kValue, head_dim));
+  };
+  EXPECT_EQ(bytes(2, 32, 64), Both(24, 24));
+  EXPECT_EQ(bytes(4, 32, 128), Both(80, 80));
+  EXPECT_EQ(bytes(2, 64, 40), Both(13, 14)) << "keys: 12.5 bytes; values: 4 + 10";
+  EXPECT_EQ(bytes(2, 64, 80), Both(25, 28)) << "values: groups of 64 and 16";
 }
 
 class KiviCache : public testing::Test {
@@ -153,7 +158,7 @@ TEST_F(KiviCache, EncodesTheRowsThatLeaveTheResidual) {
         EXPECT_LE(tokens - of.first, kResidual + kPageTokens);
         for (const KvRow kind : {KvRow::kKey, KvRow::kValue}) {
           const int group = codec->group(kind);
-          const std::size_t bytes = set.layout().row_bytes() * static_cast<std::size_t>(group);
+          const std::size_t bytes = set.layout().row_bytes(kind) * static_cast<std::size_t>(group);
           std::vector<float> memory(static_cast<std::size_t>(group * dims));
           const MatrixView rows(memory.data(), group, dims);
           for (int slot = 0; slot < std::min(kPrompt, of.encoded_rows(kind)) / group * group;
@@ -184,13 +189,14 @@ TEST_F(KiviCache, EncodesTheRowsThatLeaveTheResidual) {
 TEST_F(KiviCache, CountsEncodedRowsAndElements) {
   const ModelShape& shape = machine_.engine.shape();
   const std::size_t element = static_cast<std::size_t>(shape.head_dim) * sizeof(float),
-                    row = kivi(2, 32)->row_bytes(shape.head_dim),
+                    key = kivi(2, 32)->row_bytes(KvRow::kKey, shape.head_dim),
+                    value = kivi(2, 32)->row_bytes(KvRow::kValue, shape.head_dim),
                     sets = static_cast<std::size_t>(shape.layers * shape.kv_heads);
   {
     Conversation c(machine_.engine, Method::parse("kivi:residual=64").make());
     c.turn(prompt_);
     // 192 keys and 136 values are encoded; 8 keys and 64 values are elements.
-    EXPECT_EQ(c.sequence.kv_bytes(), sets * (328 * row + 72 * element));
+    EXPECT_EQ(c.sequence.kv_bytes(), sets * (192 * key + 136 * value + 72 * element));
     EXPECT_EQ(c.sequence.resident_kv_bytes(), c.sequence.kv_bytes());
     EXPECT_EQ(machine_.engine.memory().kv_bytes(), c.sequence.page_bytes());
   }

@@ -453,7 +453,7 @@ std::int64_t upper_bytes(const Sequence& s, int lower, double tokens, bool to_de
   const ModelShape& shape = s.shape();
   const PageLayout& layout = s.sets(0)[0].layout();
   const bool moves_positions = to_device && !s.at(0).kv.pool()->memory().is_host();
-  const auto row = static_cast<std::int64_t>(2 * layout.row_bytes() +
+  const auto row = static_cast<std::int64_t>(2 * layout.row_bytes(KvRow::kKey) +
                                              (moves_positions ? sizeof(std::int32_t) : 0));
   return row * shape.kv_heads * (shape.layers - lower) * static_cast<std::int64_t>(tokens);
 }

@@ -649,7 +649,7 @@ TEST(ShadowKv, FetchesTheValuesOfMissingChunks) {
   // On a device, positions are also transferred.
   const std::size_t position = machine.backend->memory()->is_host() ? 0 : sizeof(std::int32_t);
   const auto value =
-      static_cast<std::int64_t>(c.sequence.sets(0)[0].layout().row_bytes() + position);
+      static_cast<std::int64_t>(c.sequence.sets(0)[0].layout().row_bytes(KvRow::kKey) + position);
   const Ledger& ledger = c.sequence.counters.ledger;
   std::int64_t hits = 0;
   for (int l = 0; l < shape.layers; ++l) {

@@ -63,7 +63,7 @@ class Watched : public LayerObserver {
 inline std::int64_t fetched_row(const Sequence& sequence, int layer) {
   const WorkingSet& offloaded = *sequence.at(layer).kv.working_set();
   const KvPool& pool = *offloaded.sets().front().pool();
-  return 2 * static_cast<std::int64_t>(pool.layout().row_bytes()) +
+  return 2 * static_cast<std::int64_t>(pool.layout().row_bytes(KvRow::kKey)) +
          (pool.memory().is_host() ? 0 : static_cast<std::int64_t>(sizeof(std::int32_t)));
 }
 

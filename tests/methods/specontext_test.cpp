@@ -243,8 +243,8 @@ TEST(SpeContext, LayersAreOffloadedAsTokensGrow) {
     for (int l = 0; l < shape.layers; ++l) {
       const auto at = static_cast<std::size_t>(l);
       ASSERT_EQ(on_host()[at], l >= shape.layers - left) << s << " " << l;
-      const std::int64_t row =
-          2 * static_cast<std::int64_t>(c.talk->sequence.sets(l)[0].layout().row_bytes());
+      const std::int64_t row = 2 * static_cast<std::int64_t>(
+                                       c.talk->sequence.sets(l)[0].layout().row_bytes(KvRow::kKey));
       const LedgerEntry& e =
           c.talk->sequence.counters.ledger.at(static_cast<std::size_t>(s + 1), l);
       const int left_before = s == 0 ? 0 : layers_on_host(thresholds, prompt + s);

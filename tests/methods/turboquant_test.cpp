@@ -27,7 +27,7 @@ std::unique_ptr<GroupCodec> turboquant(int bits, bool sketch) {
 }
 
 Bytes stored(const GroupCodec& codec, KvRow kind, const std::vector<float>& row) {
-  Bytes out(codec.row_bytes(static_cast<int>(row.size())));
+  Bytes out(codec.row_bytes(kind, static_cast<int>(row.size())));
   codec.encode(kind, {row.data(), 1, std::ssize(row)}, out);
   return out;
 }
@@ -63,8 +63,10 @@ TEST(TurboQuant, QuantisesAsTheReference) {
                       levels_end = 4 + dims * of_level / 8;
     SCOPED_TRACE(fmt::format("{} bits, {} elements, sketch {}", bits, dims, sketch));
     const auto codec = turboquant(bits, sketch);
-    EXPECT_EQ(codec->row_bytes(static_cast<int>(dims)),
-              4 + dims * static_cast<std::size_t>(bits) / 8);
+    for (const KvRow kind : {KvRow::kKey, KvRow::kValue}) {
+      EXPECT_EQ(codec->row_bytes(kind, static_cast<int>(dims)),
+                4 + dims * static_cast<std::size_t>(bits) / 8);
+    }
     // Algorithm 1 encodes values, and keys without the sketch.
     for (const KvRow kind : {KvRow::kKey, KvRow::kPreRopeKey, KvRow::kValue}) {
       if (kind == KvRow::kValue && sketch) continue;

@@ -214,7 +214,7 @@ TEST_F(HtmlPage, LabelsAreShortened) {
   EXPECT_NE(html.find("<th scope=\"row\" class=\"label\" title=\"snapkv:budget=64\">snapkv</th>"),
             std::string::npos);
   EXPECT_NE(html.find("<th scope=\"row\" class=\"label\">full</th>"), std::string::npos);
-  EXPECT_NE(html.find("Labels leave out budget=64 of snapkv."), std::string::npos);
+  EXPECT_NE(html.find("Not shown in labels: budget=64 of snapkv."), std::string::npos);
 }
 
 }  // namespace
