@@ -118,9 +118,8 @@ MethodInfo ggml() {
           "none: llama.cpp, options --cache-type-k and --cache-type-v; rotation: pull request "
           "21038",
       .budget_unit =
-          "no budget: every token is kept; 34 (q8_0), 22 (q5_0), 18 (q4_0) or 64 (f16) bytes per "
-          "32 "
-          "elements",
+          "no budget: every token is kept; bytes per 32 elements: 34 (q8_0), 22 (q5_0), 18 (q4_0), "
+          "64 (f16)",
       .deviations =
           "keys are encoded after RoPE; rows are rotated back when they are decoded (llama.cpp: "
           "queries and outputs are rotated), so results differ by rounding; keys are rotated in "
