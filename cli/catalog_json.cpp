@@ -99,11 +99,7 @@ OrderedJson to_json(const MethodInfo& m) {
                      {"deviates", m.deviations}, {"parameters", OrderedJson::array()}};
   for (const ParameterInfo& p : m.parameters) out["parameters"].push_back(to_json(p));
   const MethodSettings settings = settings_of(m);
-  if (settings.can_compress) {
-    ParameterInfo compress = compress_parameter();
-    compress.only_with = settings.compress_with;
-    out["compress"] = to_json(compress);
-  }
+  if (const auto compress = settings.compress()) out["compress"] = to_json(*compress);
   out["placement"] = OrderedJson::array();  // empty: device only
   for (const ParameterInfo& p : settings.placement) out["placement"].push_back(to_json(p));
   out["actions"] = OrderedJson::array();

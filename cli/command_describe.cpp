@@ -70,11 +70,9 @@ void describe(const MethodInfo& m) {
   if (!m.deviations.empty()) print_paragraph("decided", m.deviations);
   const MethodSettings settings = settings_of(m);
   describe_parameters(kParameters, m.parameters, settings.evicts_at_prompt_ends);
-  if (settings.can_compress) {
-    ParameterInfo compress = compress_parameter();
-    compress.only_with = settings.compress_with;
+  if (const auto compress = settings.compress()) {
     describe_parameters("eviction, as for every method that evicts only at the end of prompts",
-                        {compress});
+                        {*compress});
   }
   if (settings.placement.empty()) {
     fmt::print("\n  placement: device only\n");

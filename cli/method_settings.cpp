@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <string_view>
 
 #include "common/text.h"
@@ -43,6 +42,13 @@ std::string setting_for_prompt_ends(const MethodInfo& m) {
 }
 
 }  // namespace
+
+std::optional<ParameterInfo> MethodSettings::compress() const {
+  if (!can_compress) return std::nullopt;
+  ParameterInfo out = compress_parameter();
+  out.only_with = compress_with;
+  return out;
+}
 
 MethodSettings settings_of(const MethodInfo& method) {
   MethodSettings out;

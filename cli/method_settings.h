@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,12 @@ namespace turnbench {
 /// The settings that methods have besides their own parameters, as far as a method accepts them.
 struct MethodSettings {
   bool evicts_at_prompt_ends = false;    ///< with its defaults, it evicts, and only there
-  bool can_compress = false;             ///< accepts "compress", with `compress_with`
-  std::string compress_with;             ///< "mode=prefill": the parameter needed for it; "": none
+  bool can_compress = false;             ///< accepts `compress()`
+  std::string compress_with;             ///< "mode=prefill": the setting needed for it; "": none
   std::vector<ParameterInfo> placement;  ///< with the method's defaults; empty: device only
+
+  /// The parameter "compress", which refers to this object; none if the method refuses it.
+  std::optional<ParameterInfo> compress() const;
 };
 
 MethodSettings settings_of(const MethodInfo& method);

@@ -151,20 +151,16 @@ class SelectionBench {
   }
 
   void observe(const Method& method, SelectionRow& out) {
-    Policies policies = method.make();
+    Sequence sequence = filled(method.make());
+    const double token_bytes = bytes_of_token(sequence);
     std::vector<double> tokens(measured());
-    double token_bytes = 0;
-    if (policies.selection == nullptr) {
-      Sequence sequence = filled(std::move(policies));
-      token_bytes = bytes_of_token(sequence);
+    if (sequence.policies.selection == nullptr) {
       for (std::size_t l = 0; l < measured(); ++l) {
         for (const KvHeadCache& set : sequence.sets(static_cast<int>(l))) tokens[l] += set.size();
       }
       out.recall.reset();  // recall of evicted tokens is unknown
     } else {
       Observed observed;
-      Sequence sequence = filled(std::move(policies));
-      token_bytes = bytes_of_token(sequence);
       observed.policy = sequence.policies.selection.get();
       for (int i = 0; i < kRecallSteps; ++i) step(sequence, &observed);
       for (std::size_t l = 0; l < measured(); ++l) tokens[l] = observed.tokens[l] / kRecallSteps;

@@ -118,9 +118,9 @@ class UnitMemory {
     out_.add_decoded_step(p, sets, tokens + answer_);
     out_.add_sequence(window);
     out_.add_resource(p);
-    if (prefills_ && p.has_scoring_passes()) {  // the passes of one method at a time
-      const int repeated =
-          p.eviction->scoring_passes()->most_repeated_tokens(static_cast<int>(prompt_));
+    if (const auto scoring = prefills_ && p.eviction ? p.eviction->scoring_passes() : nullptr) {
+      // The passes of one method at a time.
+      const int repeated = scoring->most_repeated_tokens(static_cast<int>(prompt_));
       scored_ = std::max<std::int64_t>(scored_, repeated);
     }
     return needs;

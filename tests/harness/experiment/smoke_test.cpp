@@ -60,6 +60,20 @@ const Method& method(const Manifest& m, const std::string& label) {
   throw input_error("no method {}", label);
 }
 
+/// The smoke run of a manifest with these methods.
+Manifest smoke_of(const std::string& methods) {
+  return smoke_manifest(
+      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": )" +
+                         methods + "}",
+                     "m.json"),
+      {});
+}
+
+std::string setting(const Manifest& m, const std::string& label,
+                    const std::string& name = "budget") {
+  return *method(m, label).setting(name);
+}
+
 // Also for methods in probes, and in the smoke run.
 TEST(Smoke, ResolvesMethodFilesRelativeToTheManifest) {
   const test::TemporaryDirectory directory;
@@ -308,68 +322,48 @@ TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
 
 // MInference requires at least 100 diagonals.
 TEST(Smoke, ShrinksWithinTheRangesOfParameters) {
-  const Manifest small = smoke_manifest(
-      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
-      "minference:vertical=96,slash=100", "minference:vertical=128,slash=384"]})",
-                     "m.json"),
-      {});
-  const auto setting = [&](const std::string& label, const std::string& name) {
-    return *method(small, label).setting(name);
-  };
-  EXPECT_EQ(setting("minference:vertical=96,slash=100", "vertical"), "73");
-  EXPECT_EQ(setting("minference:vertical=96,slash=100", "slash"), "100");
-  EXPECT_EQ(setting("minference:vertical=128,slash=384", "slash"), "105");
+  const Manifest small = smoke_of(R"([
+      "minference:vertical=96,slash=100", "minference:vertical=128,slash=384"])");
+  EXPECT_EQ(setting(small, "minference:vertical=96,slash=100", "vertical"), "73");
+  EXPECT_EQ(setting(small, "minference:vertical=96,slash=100", "slash"), "100");
+  EXPECT_EQ(setting(small, "minference:vertical=128,slash=384", "slash"), "105");
 }
 
 // rkv accepts an interval with mode=dynamic only.
 TEST(Smoke, KeepsParametersWithoutEffect) {
-  const Manifest small = smoke_manifest(
-      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
-      "rkv:budget=32", "rkv:budget=32,mode=prefill"]})",
-                     "m.json"),
-      {});
-  EXPECT_EQ(method(small, "rkv:budget=32").setting("interval"), "80");
-  EXPECT_EQ(method(small, "rkv:budget=32,mode=prefill").setting("interval"), "128");
+  const Manifest small = smoke_of(R"([
+      "rkv:budget=32", "rkv:budget=32,mode=prefill"])");
+  EXPECT_EQ(setting(small, "rkv:budget=32", "interval"), "80");
+  EXPECT_EQ(setting(small, "rkv:budget=32,mode=prefill", "interval"), "128");
 }
 
 // A budget must exceed the window.
 TEST(Smoke, KeepsTheOrderOfSettings) {
-  const Manifest small = smoke_manifest(
-      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
-      "snapkv:budget=66,window=65", "snapkv:budget=200,window=199"]})",
-                     "m.json"),
-      {});
-  const auto setting = [&](const std::string& label, const std::string& name) {
-    return method(small, label).setting(name);
-  };
-  EXPECT_EQ(setting("snapkv:budget=66,window=65", "window"), "65");
-  EXPECT_EQ(setting("snapkv:budget=66,window=65", "budget"), "66");
-  EXPECT_EQ(setting("snapkv:budget=200,window=199", "window"), "90");
-  EXPECT_EQ(setting("snapkv:budget=200,window=199", "budget"), "91");
+  const Manifest small = smoke_of(R"([
+      "snapkv:budget=66,window=65", "snapkv:budget=200,window=199"])");
+  EXPECT_EQ(setting(small, "snapkv:budget=66,window=65", "window"), "65");
+  EXPECT_EQ(setting(small, "snapkv:budget=66,window=65", "budget"), "66");
+  EXPECT_EQ(setting(small, "snapkv:budget=200,window=199", "window"), "90");
+  EXPECT_EQ(setting(small, "snapkv:budget=200,window=199", "budget"), "91");
 }
 
 // A ratio budget has an effect on a short prompt as on a long one, where it is larger than the
 // window.
 TEST(Smoke, ShrinksRatiosLikeTheirTokens) {
-  Manifest m =
-      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
+  const Manifest small = smoke_of(R"([
       "snapkv:budget=1/4", "snapkv:budget=0.2", "snapkv:budget=25%,window=64", "snapkv:budget=1/10",
       "chunkkv:budget=1.0", "snapkv:budget=2049", "h2o:budget=0.2,recent=1/4",
-      "tova:budget=1/200", "tova:budget=0.00001"]})",
-                     "m.json");
-  const Manifest small = smoke_manifest(m, {});
-  const auto setting = [&](const std::string& label, const std::string& name = "budget") {
-    return *method(small, label).setting(name);
-  };
-  EXPECT_EQ(setting("snapkv:budget=1/4"), "144");
-  EXPECT_EQ(setting("snapkv:budget=0.2"), "138");
-  EXPECT_EQ(setting("snapkv:budget=25%,window=64"), "144");
-  EXPECT_EQ(setting("snapkv:budget=1/10"), "122");
-  EXPECT_EQ(setting("chunkkv:budget=1.0"), "100%") << "all is all";
-  EXPECT_EQ(setting("snapkv:budget=2049"), "145") << "not what a quarter is";
-  EXPECT_EQ(setting("h2o:budget=0.2,recent=1/4", "recent"), "0.25") << "a share of the budget";
-  EXPECT_EQ(setting("tova:budget=1/200"), "40");
-  EXPECT_EQ(setting("tova:budget=0.00001"), "1");
+      "tova:budget=1/200", "tova:budget=0.00001"])");
+  EXPECT_EQ(setting(small, "snapkv:budget=1/4"), "144");
+  EXPECT_EQ(setting(small, "snapkv:budget=0.2"), "138");
+  EXPECT_EQ(setting(small, "snapkv:budget=25%,window=64"), "144");
+  EXPECT_EQ(setting(small, "snapkv:budget=1/10"), "122");
+  EXPECT_EQ(setting(small, "chunkkv:budget=1.0"), "100%") << "all is all";
+  EXPECT_EQ(setting(small, "snapkv:budget=2049"), "145") << "not what a quarter is";
+  EXPECT_EQ(setting(small, "h2o:budget=0.2,recent=1/4", "recent"), "0.25")
+      << "a share of the budget";
+  EXPECT_EQ(setting(small, "tova:budget=1/200"), "40");
+  EXPECT_EQ(setting(small, "tova:budget=0.00001"), "1");
 }
 
 // No setting in tokens tells them apart: their stand-ins are computed once, and shown twice.
@@ -392,11 +386,8 @@ TEST(Smoke, EqualStandInsKeepTheirLabels) {
 }
 
 TEST(Smoke, KeepsTheTimeOfEviction) {
-  const Manifest small = smoke_manifest(
-      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
-      "snapkv:budget=256", "snapkv:budget=256,compress=before_question"]})",
-                     "m.json"),
-      {});
+  const Manifest small = smoke_of(R"([
+      "snapkv:budget=256", "snapkv:budget=256,compress=before_question"])");
   const auto budget = [&](std::size_t i) { return small.methods[i].setting("budget"); };
   EXPECT_EQ(budget(0), budget(1));
   EXPECT_EQ(small.methods[0].setting("compress"), "prompt");
