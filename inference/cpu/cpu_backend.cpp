@@ -146,10 +146,7 @@ class CpuBackend : public Backend {
   void append(std::span<const AppendJob> jobs) override {
     pool_.parallel_for(jobs.size(), [&](std::size_t i, int) {
       const AppendJob& job = jobs[i];
-      for (int r = 0; r < job.rows(); ++r) {
-        const auto row = [r](MatrixView<const float> all) { return all.rows_at(r, 1).data; };
-        job.set->write(job.first + r, row(job.k), row(job.v), row(job.pre_rope_k));
-      }
+      job.set->write(job.first, job.k, job.v, job.pre_rope_k);
     });
   }
 

@@ -1,8 +1,9 @@
 #include "inference/engine/encoded_rows.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 
 #include "common/error.h"
 
@@ -45,6 +46,14 @@ std::vector<KvRow> kinds_of(const ElementLayout& layout) {
   return {KvRow::kKey, KvRow::kValue};
 }
 
+/// Without branches, so that the compiler vectorises it.
+bool all_finite(std::span<const float> x) {
+  constexpr std::uint32_t kExponent = 0x7F800000;
+  std::uint32_t out = 1;
+  for (const float value : x) out &= (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
+  return out != 0;
+}
+
 std::span<std::byte> group_bytes(KvHeadCache& set, KvRow kind, int slot, int group) {
   return {set.row_to_write(kind, slot),
           static_cast<std::size_t>(group) * set.layout().row_bytes(kind)};
@@ -85,10 +94,10 @@ std::vector<KvHeadCache> decoded(Stage& stage, const Sequence& sequence, int lay
       [&](const SlotRun& run) {
         const PageLayout& layout = sets[run.set].layout();
         const std::int64_t head_dim = layout.head_dim;
-        std::vector<float> memory(static_cast<std::size_t>(3 * run.count * head_dim));
+        const auto memory = std::make_unique_for_overwrite<float[]>(
+            static_cast<std::size_t>(3 * run.count * head_dim));
         const auto rows = [&](int kind) {
-          return MatrixView<float>(memory.data() + kind * run.count * head_dim, run.count,
-                                   head_dim);
+          return MatrixView<float>(memory.get() + kind * run.count * head_dim, run.count, head_dim);
         };
         const MatrixView keys = rows(0), values = rows(1), pre_rope_keys = rows(2);
         const auto read = [&](KvRow kind, const MatrixView<float>& to) {
@@ -96,8 +105,8 @@ std::vector<KvHeadCache> decoded(Stage& stage, const Sequence& sequence, int lay
                     to);
         };
         read(KvRow::kKey, keys);
-        const auto end = keys.data + run.count * head_dim;
-        if (all_written && !std::all_of(keys.data, end, [](float x) { return std::isfinite(x); })) {
+        if (all_written &&
+            !all_finite({keys.data, static_cast<std::size_t>(run.count * head_dim)})) {
           throw runtime_error(
               "{}: layer {}, set {}: found a key that is not finite after it was encoded, expected "
               "keys in the range of the codec",
@@ -105,10 +114,7 @@ std::vector<KvHeadCache> decoded(Stage& stage, const Sequence& sequence, int lay
         }
         read(KvRow::kValue, values);
         if (layout.pre_rope_keys) read(KvRow::kPreRopeKey, pre_rope_keys);
-        for (int i = 0; i < run.count; ++i) {
-          out[run.set].write(run.first + i, keys.row(i), values.row(i),
-                             layout.pre_rope_keys ? pre_rope_keys.row(i) : nullptr);
-        }
+        out[run.set].write(run.first, keys, values, pre_rope_keys);
       });
   return out;
 }

@@ -102,15 +102,13 @@ void LayerAttention::shift_positions(Stage& stage, KvHeadCache& set, const RowCo
     return;
   }
   stage.memory->copy_floats(keys.data, host.data(), host.size());
-  for (std::int64_t i = 0; i < count; ++i) {
-    const int slot = first + static_cast<int>(i);
-    const float* key = host.data() + i * head_dim;
-    if (codec != nullptr) {
-      encode_row(*codec, set, KvRow::kKey, slot, key);
-    } else {
-      set.write(slot, key, nullptr, nullptr);
-    }
+  const MatrixView<const float> rows(host.data(), count, head_dim);
+  if (codec == nullptr) {
+    set.write(first, rows);
+    return;
   }
+  for (int i = 0; i < static_cast<int>(count); ++i)
+    encode_row(*codec, set, KvRow::kKey, first + i, rows.row(i));
 }
 
 }  // namespace turnbench

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "common/error.h"
+#include "inference/model/elements.h"
 
 namespace turnbench {
 namespace {
@@ -18,14 +19,16 @@ void read_row(const PageLayout& layout, const std::byte* row, float* out) {
   }
 }
 
-void write_row(const PageLayout& layout, std::byte* row, const float* in) {
-  if (layout.dtype == DType::kF32) {
-    std::memcpy(row, in, layout.ElementLayout::row_bytes());
+/// Writes rows without gaps between them.
+void write_rows(MatrixView<const float> rows, DType dtype, std::byte* out) {
+  const auto width = static_cast<std::size_t>(rows.columns);
+  if (rows.stride == rows.columns) {
+    store_elements({rows.data, static_cast<std::size_t>(rows.rows) * width}, dtype, out);
     return;
   }
-  for (int d = 0; d < layout.head_dim; ++d) {
-    store_element(row, layout.dtype, static_cast<std::size_t>(d), in[d]);
-  }
+  for (std::int64_t r = 0; r < rows.rows; ++r)
+    store_elements({rows.row(r), width}, dtype,
+                   out + static_cast<std::size_t>(r) * width * size_of(dtype));
 }
 
 }  // namespace
@@ -193,21 +196,30 @@ void KvHeadCache::renumber_positions(int first) {
 void KvHeadCache::append(const float* key, const float* value, const float* pre_rope_key,
                          std::int32_t position) {
   extend({&position, 1});
-  write(size_ - 1, key, value, pre_rope_key);
+  const std::int64_t width = layout().head_dim;
+  write(size_ - 1, {key, 1, width}, {value, 1, width}, {pre_rope_key, 1, width});
 }
 
-void KvHeadCache::write(int slot, const float* key, const float* value, const float* pre_rope_key) {
+void KvHeadCache::write(int first, MatrixView<const float> keys, MatrixView<const float> values,
+                        MatrixView<const float> pre_rope_keys) {
   const PageLayout& l = layout();
   assert(!l.is_encoded());
-  KvPage& page = writable_page(slot);
-  const std::size_t in_page = static_cast<std::size_t>(slot % kPageTokens),
-                    row = in_page * l.ElementLayout::row_bytes();
-  write_row(l, page.data + row, key);
-  if (value != nullptr) write_row(l, page.data + l.value_offset() + row, value);
-  if (pre_rope_key != nullptr && l.pre_rope_keys)
-    write_row(l, page.data + l.pre_rope_key_offset() + row, pre_rope_key);
-  std::memcpy(page.data + l.position_offset() + in_page * sizeof(std::int32_t),
-              page.positions + in_page, sizeof(std::int32_t));
+  const int end = first + static_cast<int>(keys.rows);
+  for (int slot = first, next = first; slot < end; slot = next) {
+    next = std::min(end, (slot / kPageTokens + 1) * kPageTokens);
+    KvPage& page = writable_page(slot);
+    const auto in_page = static_cast<std::size_t>(slot % kPageTokens);
+    const auto write = [&](MatrixView<const float> rows, KvRow kind) {
+      write_rows(rows.rows_at(slot - first, next - slot), l.dtype,
+                 page.data + l.offset_of(kind) + in_page * l.row_bytes(kind));
+    };
+    write(keys, KvRow::kKey);
+    if (values.data != nullptr) write(values, KvRow::kValue);
+    if (pre_rope_keys.data != nullptr && l.pre_rope_keys) write(pre_rope_keys, KvRow::kPreRopeKey);
+    std::memcpy(page.data + l.position_offset() + in_page * sizeof(std::int32_t),
+                page.positions + in_page,
+                static_cast<std::size_t>(next - slot) * sizeof(std::int32_t));
+  }
 }
 
 KvHeadCache KvHeadCache::working_set(std::shared_ptr<KvPool> pool, int slots) {

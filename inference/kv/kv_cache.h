@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "inference/model/dtype.h"
+#include "inference/model/matrix_view.h"
 #include "inference/model/memory.h"
 
 namespace turnbench {
@@ -166,9 +167,11 @@ class KvHeadCache {
   /// layout has pre-RoPE keys.
   void append(const float* key, const float* value, const float* pre_rope_key,
               std::int32_t position);
-  /// Writes the rows of a slot.  Null: the value or pre-RoPE key is not written.  The set must be
-  /// in host memory and not encoded, or the caller must be the backend that owns its memory.
-  void write(int slot, const float* key, const float* value, const float* pre_rope_key);
+  /// Writes the rows of consecutive slots: [slots, head_dim] each, of float32.  Null: values or
+  /// pre-RoPE keys are not written.  The set must be in host memory and not encoded, or the caller
+  /// must be the backend that owns its memory.
+  void write(int first, MatrixView<const float> keys, MatrixView<const float> values = {},
+             MatrixView<const float> pre_rope_keys = {});
   /// Assigns a new token to a slot of a working set.  A backend must then write its rows
   /// (AppendJob).
   void set_position(int slot, std::int32_t position);

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -7,39 +6,12 @@
 #include "methods/method.h"
 #include "methods/parts/encoding_time.h"
 #include "methods/parts/ggml_blocks.h"
+#include "methods/parts/hadamard.h"
 
 namespace turnbench {
 namespace {
 
 constexpr std::size_t kLeastRotated = 64;  // elements that a Hadamard matrix rotates
-
-/// (a, b) -> (a + b, a - b), for vectors of `count` elements.
-void add_and_subtract(float* __restrict a, float* __restrict b, std::size_t count) {
-  for (std::size_t d = 0; d < count; ++d) {
-    const float sum = a[d] + b[d];
-    b[d] = a[d] - b[d];
-    a[d] = sum;
-  }
-}
-
-/// Multiplication by the normalised matrix of Sylvester's construction, by the fast Walsh-Hadamard
-/// transform.
-void multiply_hadamard(std::span<float> x) {
-  for (std::size_t d = 0; d < x.size(); d += 4) {  // the first two steps
-    const float a = x[d] + x[d + 1], b = x[d] - x[d + 1], c = x[d + 2] + x[d + 3],
-                e = x[d + 2] - x[d + 3];
-    x[d] = a + c;
-    x[d + 1] = b + e;
-    x[d + 2] = a - c;
-    x[d + 3] = b - e;
-  }
-  for (std::size_t step = 4; step < x.size(); step *= 2) {
-    for (std::size_t first = 0; first < x.size(); first += 2 * step)
-      add_and_subtract(x.data() + first, x.data() + first + step, step);
-  }
-  const float norm = 1 / std::sqrt(static_cast<float>(x.size()));
-  for (float& value : x) value *= norm;
-}
 
 /// Multiplies parts of a row by a Hadamard matrix, which distributes outliers over all elements of
 /// a part.  The matrix is its own inverse.

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "common/error.h"
 #include "inference/model/dtype.h"
@@ -50,14 +52,19 @@ class Kivi : public Cloned<Kivi, GroupCodec> {
   }
 
   void decode(KvRow kind, std::span<const std::byte> bytes, MatrixView<float> out) const override {
-    for_each_group(kind, out, bytes,
-                   [&](float* first, std::int64_t distance, int count, const std::byte* stored) {
-                     decode_group(stored, first, distance, count);
-                   });
+    if (kind == KvRow::kValue) {
+      for_each_group(kind, out, bytes,
+                     [&](float* first, std::int64_t, int count, const std::byte* stored) {
+                       decode_channels(stored, {first, static_cast<std::size_t>(count)});
+                     });
+    } else {
+      decode_tokens(bytes, out);
+    }
   }
 
  private:
   static constexpr std::size_t kHeader = 2 * sizeof(std::uint16_t);
+  static constexpr std::size_t kMostElements = 64;  // of a group
 
   std::size_t group_bytes(int elements) const {
     return kHeader + static_cast<std::size_t>(elements * bits_ + 7) / 8;
@@ -104,14 +111,46 @@ class Kivi : public Cloned<Kivi, GroupCodec> {
     }
   }
 
-  void decode_group(const std::byte* stored, float* first, std::int64_t distance, int count) const {
-    std::uint16_t header[2];
-    std::memcpy(header, stored, kHeader);
-    const float scale = f16_to_float(header[0]), least = f16_to_float(header[1]);
-    const auto bits = static_cast<std::size_t>(bits_);
-    for (int i = 0; i < count; ++i) {
-      const unsigned integer = integer_at(stored + kHeader, static_cast<std::size_t>(i), bits);
-      first[i * distance] = scale * static_cast<float>(integer) + least;
+  struct Header {
+    float scale, least;
+  };
+  static Header header(const std::byte* stored) {
+    std::uint16_t both[2];
+    std::memcpy(both, stored, kHeader);
+    return {f16_to_float(both[0]), f16_to_float(both[1])};
+  }
+
+  /// A group of channels of a value.
+  void decode_channels(const std::byte* stored, std::span<float> out) const {
+    const auto [scale, least] = header(stored);
+    std::array<std::uint8_t, kMostElements> memory;
+    const std::span integers(memory.data(), out.size());
+    unpack_integers(stored + kHeader, static_cast<std::size_t>(bits_), integers);
+    for (std::size_t d = 0; d < out.size(); ++d)
+      out[d] = scale * static_cast<float>(integers[d]) + least;
+  }
+
+  /// The groups of all channels of keys.  out: [group, head_dim].
+  void decode_tokens(std::span<const std::byte> bytes, MatrixView<float> out) const {
+    const auto channels = static_cast<std::size_t>(out.columns),
+               tokens = static_cast<std::size_t>(group_);
+    std::vector<float> scale(channels), least(channels);
+    std::vector<std::uint8_t> integers(tokens * channels);  // [tokens, channels]
+    std::array<std::uint8_t, kMostElements> memory;
+    const std::span channel(memory.data(), tokens);
+    for (std::size_t d = 0; d < channels; ++d) {
+      const std::byte* stored = bytes.data() + d * group_bytes(group_);
+      const Header of = header(stored);
+      scale[d] = of.scale;
+      least[d] = of.least;
+      unpack_integers(stored + kHeader, static_cast<std::size_t>(bits_), channel);
+      for (std::size_t t = 0; t < tokens; ++t) integers[t * channels + d] = channel[t];
+    }
+    for (std::size_t t = 0; t < tokens; ++t) {
+      float* row = out.row(static_cast<std::int64_t>(t));
+      const std::uint8_t* from = integers.data() + t * channels;
+      for (std::size_t d = 0; d < channels; ++d)
+        row[d] = scale[d] * static_cast<float>(from[d]) + least[d];
     }
   }
 

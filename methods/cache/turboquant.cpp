@@ -78,9 +78,10 @@ class TurboQuant : public Cloned<TurboQuant, GroupCodec> {
     const float scale =
         static_cast<float>(std::sqrt(std::numbers::pi / 2)) / static_cast<float>(dims) * of_error;
     const std::byte* signs = bytes.data() + kHeader + level_bytes(kind, dims);
+    std::vector<std::uint8_t> positive(dims);
+    unpack_integers(signs, 1, positive);
     std::vector<float> projected(dims), error(dims);
-    for (std::size_t d = 0; d < dims; ++d)
-      projected[d] = integer_at(signs, d, 1) != 0 ? scale : -scale;
+    for (std::size_t d = 0; d < dims; ++d) projected[d] = positive[d] != 0 ? scale : -scale;
     matrices.projection.multiply_transposed(projected, error);
     for (std::size_t d = 0; d < dims; ++d) row[d] += error[d];
   }
@@ -143,9 +144,12 @@ class TurboQuant : public Cloned<TurboQuant, GroupCodec> {
   void decode_levels(KvRow kind, std::span<const std::byte> bytes, float length,
                      const RandomMatrices::OfSize& matrices, std::span<float> row) const {
     const float scale = length / root(row.size());
+    std::array<float, 16> levels;
+    for (unsigned i = 0; i < 1u << level_bits(kind); ++i) levels[i] = scale * centroid(kind, i);
+    std::vector<std::uint8_t> indices(row.size());
+    unpack_integers(bytes.data() + kHeader, level_bits(kind), indices);
     std::vector<float> rotated(row.size());
-    for (std::size_t d = 0; d < row.size(); ++d)
-      rotated[d] = scale * centroid(kind, integer_at(bytes.data() + kHeader, d, level_bits(kind)));
+    for (std::size_t d = 0; d < row.size(); ++d) rotated[d] = levels[indices[d]];
     matrices.rotation.multiply_transposed(rotated, row);
   }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 namespace turnbench {
 
@@ -20,5 +22,8 @@ inline unsigned integer_at(const std::byte* from, std::size_t index, std::size_t
   if (low + bits > 8) out |= std::to_integer<unsigned>(from[at / 8 + 1]) << (8 - low);
   return out & ((1u << bits) - 1);
 }
+
+/// Reads the first out.size() elements of an array.
+void unpack_integers(const std::byte* from, std::size_t bits, std::span<std::uint8_t> out);
 
 }  // namespace turnbench

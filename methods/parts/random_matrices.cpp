@@ -6,17 +6,56 @@
 
 #include "common/random.h"
 
-namespace turnbench {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "methods/parts/random_matrices.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
 
-/// out = sum of x[i] * rows[i].  rows: [dims, dims].
-void combine(std::span<const float> rows, std::span<const float> x, float* __restrict out) {
-  std::fill_n(out, x.size(), 0.0f);
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const float* row = rows.data() + i * x.size();
-    for (std::size_t d = 0; d < x.size(); ++d) out[d] += x[i] * row[d];
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// out = sum of x[i] * rows[i], in this order, in kVecs vectors of columns.  rows: [dims, dims].
+template <int kVecs, class D>
+HWY_INLINE void combine_columns(D d, const float* rows, std::span<const float> x, float* out) {
+  hn::Vec<D> sums[kVecs];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVecs; ++v) sums[v] = hn::Zero(d);
+  for (std::size_t i = 0; i < x.size(); ++i, rows += x.size()) {
+    const auto factor = hn::Set(d, x[i]);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) {
+      const auto row = hn::LoadU(d, rows + static_cast<std::size_t>(v) * hn::Lanes(d));
+      sums[v] = hn::Add(sums[v], hn::Mul(factor, row));
+    }
   }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVecs; ++v)
+    hn::StoreU(sums[v], d, out + static_cast<std::size_t>(v) * hn::Lanes(d));
 }
+
+/// The sum of x[i] * rows[i].  Without fused multiply-adds, which not every machine has.
+void combine(const float* rows, std::span<const float> x, float* out) {
+  constexpr int kVecs = 8;
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  std::size_t c = 0;
+  for (; c + kVecs * hn::Lanes(d) <= x.size(); c += kVecs * hn::Lanes(d))
+    combine_columns<kVecs>(d, rows + c, x, out + c);
+  for (; c + hn::Lanes(d) <= x.size(); c += hn::Lanes(d))
+    combine_columns<1>(d, rows + c, x, out + c);
+  for (; c < x.size(); ++c) combine_columns<1>(one, rows + c, x, out + c);
+}
+
+}  // namespace turnbench::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace turnbench {
+
+HWY_EXPORT(combine);
+
+namespace {
 
 /// Independent samples of a standard normal distribution (Box and Muller, 1958).
 std::vector<double> normal_samples(Random random, std::size_t count) {
@@ -57,11 +96,11 @@ SquareMatrix::SquareMatrix(std::span<const double> rows, std::size_t dims)
 }
 
 void SquareMatrix::multiply(std::span<const float> x, std::span<float> out) const {
-  combine(columns_, x, out.data());
+  HWY_DYNAMIC_DISPATCH(combine)(columns_.data(), x, out.data());
 }
 
 void SquareMatrix::multiply_transposed(std::span<const float> x, std::span<float> out) const {
-  combine(rows_, x, out.data());
+  HWY_DYNAMIC_DISPATCH(combine)(rows_.data(), x, out.data());
 }
 
 const RandomMatrices::OfSize& RandomMatrices::of(std::size_t dims) {
@@ -82,3 +121,4 @@ RandomMatrices::OfSize RandomMatrices::make(std::size_t dims) const {
 }
 
 }  // namespace turnbench
+#endif  // HWY_ONCE

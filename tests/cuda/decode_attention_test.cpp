@@ -60,7 +60,7 @@ class Row {
     set_.extend(positions);
     for (int j = 0; j < c.keys; ++j) {
       float *key = keys_.data() + j * c.head_dim, *value = values_.data() + j * c.head_dim;
-      set_.write(j, key, value, nullptr);
+      set_.write(j, {key, 1, c.head_dim}, {value, 1, c.head_dim});
       set_.read_key(j, key);  // after rounding
       set_.read_value(j, value);
     }

@@ -134,10 +134,12 @@ TEST_P(Append, WritesWhatTheHostWouldWrite) {
     KvHeadCache set(std::make_shared<KvPool>(layout()));
     set.extend(positions(0, parts[i].first + parts[i].rows));
     fill(set);
-    for (int r = 0; r < parts[i].rows; ++r) {
-      const std::size_t at = static_cast<std::size_t>(r) * stride + i * width;
-      set.write(parts[i].first + r, &k[at], &v[at], &raw[at]);
-    }
+    const auto rows = [&](const std::vector<float>& of) {
+      return MatrixView<const float>(&of[i * width], parts[i].rows,
+                                     static_cast<std::int64_t>(width),
+                                     static_cast<std::int64_t>(stride));
+    };
+    set.write(parts[i].first, rows(k), rows(v), rows(raw));
     const std::vector<std::byte> bytes = contents(set);
     expected.insert(expected.end(), bytes.begin(), bytes.end());
   }

@@ -105,7 +105,7 @@ TEST(KvHeadCache, EqualsPlainVectorsUnderRandomUse) {
             {
               const std::size_t j = random() % s.model.size();
               s.model[j].key = make_token(static_cast<std::int32_t>(random() % 100), 0.5f).key;
-              s.set.write(static_cast<int>(j), s.model[j].key.data(), nullptr, nullptr);
+              s.set.write(static_cast<int>(j), {s.model[j].key.data(), 1, s.set.layout().head_dim});
             }
             break;
           default:

@@ -208,9 +208,9 @@ TEST_F(KiviCache, ReportsKeysThatCannotBeEncoded) {
   Conversation c(machine_.engine, Method::parse("kivi:residual=64").make());
   c.turn(prompt_);
   NewestTokens& newest = *c.sequence.at(1).kv.newest();
-  std::vector<float> large(static_cast<std::size_t>(machine_.engine.shape().head_dim), 1e6f);
-  for (int slot = 0; slot < newest.elements[0].size(); ++slot)
-    newest.elements[0].write(slot, large.data(), nullptr, nullptr);
+  const int head_dim = machine_.engine.shape().head_dim, tokens = newest.elements[0].size();
+  std::vector<float> large(static_cast<std::size_t>(tokens * head_dim), 1e6f);
+  newest.elements[0].write(0, {large.data(), tokens, head_dim});
   try {
     for (const int token : answer_) c.answer(token);
     ADD_FAILURE() << "no error";

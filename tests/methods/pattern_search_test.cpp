@@ -151,7 +151,7 @@ class PlantedLayer : public Layer {
       q[d] = static_cast<float>(query[d] * std::sqrt(static_cast<double>(kDim)));
       k[d] = static_cast<float>(key[d]);
     }
-    sets[head].write(token, k.data(), nullptr, nullptr);
+    sets[head].write(token, {k.data(), 1, kDim});
   }
 
   /// cos and sin of the frequencies at `place`, so that the product of two vectors is 1 for equal

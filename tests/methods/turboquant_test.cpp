@@ -17,6 +17,7 @@
 #include "common/json.h"
 #include "inference/model/dtype.h"
 #include "methods/parts/random_matrices.h"
+#include "tests/cpu/simd_levels.h"
 #include "tests/methods/codec_rows.h"
 
 namespace turnbench::test {
@@ -177,6 +178,31 @@ TEST(RandomMatrices, RotationsAreOrthogonalAndTransposesAgree) {
     const auto count = static_cast<double>(dims * dims);
     EXPECT_NEAR(squares / count, 1, 6 * std::sqrt(2 / count)) << "the variance of its elements";
   }
+}
+
+TEST(SquareMatrix, ProductsAreSumsInOrderAtEverySimdLevel) {
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  with_each_simd_level([&](std::int64_t) {
+    for (const std::size_t dims : {1u, 5u, 37u, 64u, 80u, 130u, 256u}) {
+      std::vector<double> rows(dims * dims);
+      for (double& x : rows) x = normal(random);
+      const SquareMatrix matrix(rows, dims);
+      std::vector<float> x(dims), product(dims), transposed(dims), want(dims, 0),
+          want_transposed(dims, 0);
+      for (float& value : x) value = static_cast<float>(normal(random));
+      for (std::size_t i = 0; i < dims; ++i) {
+        for (std::size_t d = 0; d < dims; ++d) {
+          want[d] += x[i] * static_cast<float>(rows[d * dims + i]);
+          want_transposed[d] += x[i] * static_cast<float>(rows[i * dims + d]);
+        }
+      }
+      matrix.multiply(x, product);
+      EXPECT_EQ(product, want) << dims;
+      matrix.multiply_transposed(x, transposed);
+      EXPECT_EQ(transposed, want_transposed) << dims;
+    }
+  });
 }
 
 }  // namespace
