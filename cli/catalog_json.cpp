@@ -99,7 +99,7 @@ OrderedJson to_json(const MethodInfo& m) {
                      {"deviates", m.deviations}, {"parameters", OrderedJson::array()}};
   for (const ParameterInfo& p : m.parameters) out["parameters"].push_back(to_json(p));
   const MethodSettings settings = settings_of(m);
-  if (const auto compress = settings.compress()) out["compress"] = to_json(*compress);
+  for (const ParameterInfo& p : settings.compression()) out[std::string(p.name)] = to_json(p);
   out["placement"] = OrderedJson::array();  // empty: device only
   for (const ParameterInfo& p : settings.placement) out["placement"].push_back(to_json(p));
   out["actions"] = OrderedJson::array();

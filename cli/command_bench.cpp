@@ -221,7 +221,7 @@ void bench(const Options& o, bool json) {
   options.kv_dtype = o.model.kv_type();
   for (const std::string& spec : o.methods.empty() ? std::vector<std::string>{"full"} : o.methods) {
     options.methods.push_back(Method::parse(spec, "--method"));
-    refuse_before_question(options.methods.back(), "--method");
+    refuse_compression_within_prompts(options.methods.back(), "--method");
   }
   std::vector<BenchRow> rows;
   Ceilings ceilings;

@@ -70,10 +70,8 @@ void describe(const MethodInfo& m) {
   if (!m.deviations.empty()) print_paragraph("decided", m.deviations);
   const MethodSettings settings = settings_of(m);
   describe_parameters(kParameters, m.parameters, settings.evicts_at_prompt_ends);
-  if (const auto compress = settings.compress()) {
-    describe_parameters("eviction, as for every method that evicts only at the end of prompts",
-                        {*compress});
-  }
+  if (const auto compression = settings.compression(); !compression.empty())
+    describe_parameters("when it evicts, as for other methods that evict", compression);
   if (settings.placement.empty()) {
     fmt::print("\n  placement: device only\n");
   } else {

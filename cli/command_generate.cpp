@@ -140,7 +140,7 @@ class AnswerPrinter {
 
 void generate(const GenerateOptions& o, const CommonOptions& common, int& exit_code) {
   const Method method = Method::parse(o.method, "--method");
-  refuse_before_question(method, "--method");
+  refuse_compression_within_prompts(method, "--method");
   LoadedModel loaded = load_model(o.model);
   with_error_prefix("--method", [&] { check_model(method, loaded.model->config()); });
   std::optional<Tokenizer> tokenizer;

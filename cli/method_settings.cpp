@@ -43,10 +43,10 @@ std::string setting_for_prompt_ends(const MethodInfo& m) {
 
 }  // namespace
 
-std::optional<ParameterInfo> MethodSettings::compress() const {
-  if (!can_compress) return std::nullopt;
-  ParameterInfo out = compress_parameter();
-  out.only_with = compress_with;
+std::vector<ParameterInfo> MethodSettings::compression() const {
+  std::vector<ParameterInfo> out;
+  if (can_compress) out.emplace_back(compress_parameter()).only_with = compress_with;
+  if (can_compress_blocks) out.push_back(compress_block_parameter());
   return out;
 }
 
@@ -56,6 +56,8 @@ MethodSettings settings_of(const MethodInfo& method) {
   out.evicts_at_prompt_ends = evicts_at_prompt_ends(defaults);
   if (!out.evicts_at_prompt_ends) out.compress_with = setting_for_prompt_ends(method);
   out.can_compress = out.evicts_at_prompt_ends || !out.compress_with.empty();
+  out.can_compress_blocks = defaults && defaults->eviction && !defaults->selection &&
+                            !defaults->prefill && !defaults->has_scoring_passes();
   if (defaults && defaults->group_codec() != nullptr) return out;
   out.placement = placement_parameters();
   for (ParameterInfo& p : out.placement) {

@@ -15,8 +15,10 @@ struct MethodSettings {
   std::string compress_with;             ///< "mode=prefill": the setting needed for it; "": none
   std::vector<ParameterInfo> placement;  ///< with the method's defaults; empty: device only
 
-  /// The parameter "compress", which refers to this object; none if the method refuses it.
-  std::optional<ParameterInfo> compress() const;
+  bool can_compress_blocks = false;  ///< accepts "compress_block"
+
+  /// The parameters that state when it evicts, which refer to this object.
+  std::vector<ParameterInfo> compression() const;
 };
 
 MethodSettings settings_of(const MethodInfo& method);

@@ -18,25 +18,48 @@ bool is_placement(std::string_view name) {
                      [&](const ParameterInfo& p) { return p.name == name; });
 }
 
-/// Removes the compress parameter from a method's settings.  Returns whether it is before_question.
-bool take_compress(std::map<std::string, std::string>& given, const std::string& where) {
-  const ParameterInfo& p = compress_parameter();
-  const auto found = given.find(std::string(p.name));
-  if (found == given.end()) return false;
-  const Parameters checked = Parameters::check({p}, {*found}, where);
-  given.erase(found);
-  return checked.choice(p.name) != p.fallback;
+/// The settings that state when a method evicts.
+struct Compression {
+  bool before_question = false;
+  int block = 0;
+};
+
+/// Removes these settings from those of a method.
+Compression take_compression(std::map<std::string, std::string>& given, const std::string& where) {
+  const ParameterInfo &compress = compress_parameter(), &block = compress_block_parameter();
+  std::map<std::string, std::string> own;
+  for (const ParameterInfo* p : {&compress, &block}) {
+    const auto found = given.find(std::string(p->name));
+    if (found == given.end()) continue;
+    own.insert(*found);
+    given.erase(found);
+  }
+  const Parameters checked = Parameters::check({compress, block}, own, where);
+  return {checked.choice(compress.name) != compress.fallback, checked.integer(block.name)};
 }
 
-/// Refuses compress=before_question for a method that does not evict at the end of prompts only.
-void check_compress(const MethodInfo& info, const Policies& policies, const std::string& where) {
-  const bool once = policies.eviction && !policies.eviction->evicts_in_answers();
-  if (once) return;
-  throw input_error(
-      "{}: {}: {}: found before_question with a method that {}, expected one that "
-      "evicts at the end of prompts only",
-      where, info.name, compress_parameter().name,
-      policies.eviction ? "also evicts while it decodes" : "evicts nothing");
+/// Refuses compress=before_question for a method that does not evict at the end of prompts only,
+/// and compress_block for one that evicts nothing or cannot be called within a prompt.
+void check_compression(const Method::Part& part, const Policies& policies,
+                       const std::string& where) {
+  const EvictionPolicy* eviction = policies.eviction.get();
+  const auto refuse = [&](const ParameterInfo& p, const std::string& value, const char* does,
+                          const char* expected) {
+    throw input_error("{}: {}: {}: found {} with a method that {}, expected one that {}", where,
+                      part.info->name, p.name, value, does, expected);
+  };
+  if (part.evicts_before_question && (eviction == nullptr || eviction->evicts_in_answers())) {
+    refuse(compress_parameter(), "before_question",
+           eviction ? "also evicts while it decodes" : "evicts nothing",
+           "evicts at the end of prompts only");
+  }
+  if (part.compress_block == 0) return;
+  const std::string tokens = std::to_string(part.compress_block);
+  if (eviction == nullptr) refuse(compress_block_parameter(), tokens, "evicts nothing", "evicts");
+  if (policies.has_scoring_passes()) {
+    refuse(compress_block_parameter(), tokens, "computes the prompt again to score its tokens",
+           "scores tokens by the rows of the prompt");
+  }
 }
 
 Placement placement_of(const Parameters& p) {
@@ -94,20 +117,39 @@ const ParameterInfo& compress_parameter() {
   return parameter;
 }
 
-void refuse_before_question(const Method& method, const std::string& where) {
-  if (!method.policies().evicts_before_question) return;
-  throw input_error(
-      "{}: found {}=before_question, expected none: only the methods of a manifest evict before "
-      "questions, which are known there",
-      where, compress_parameter().name);
+const ParameterInfo& compress_block_parameter() {
+  static const ParameterInfo parameter = {"compress_block", ParameterInfo::Kind::kInteger, "0",
+                                          "tokens",
+                                          "the prompt is computed in blocks of this many tokens, "
+                                          "with an eviction after each, so that the "
+                                          "cache need not hold the whole prompt; a budget that is "
+                                          "a share refers to the prompt up to the "
+                                          "end of the block; 0: no blocks"};
+  return parameter;
+}
+
+void refuse_compression_within_prompts(const Method& method, const std::string& where) {
+  const Policies& p = method.policies();
+  if (p.evicts_before_question) {
+    throw input_error(
+        "{}: found {}=before_question, expected none: only the methods of a manifest evict before "
+        "questions, which are known there",
+        where, compress_parameter().name);
+  }
+  if (p.compress_block > 0) {
+    throw input_error(
+        "{}: found {}={}, expected 0: only the methods of a manifest compute prompts in blocks",
+        where, compress_block_parameter().name, p.compress_block);
+  }
 }
 
 std::string Method::Part::canonical() const {
   std::string settings = parameters.canonical();
-  if (evicts_before_question) {
-    settings +=
-        fmt::format("{}{}=before_question", settings.empty() ? "" : ",", compress_parameter().name);
-  }
+  const auto add = [&](const ParameterInfo& p, const std::string& value) {
+    settings += fmt::format("{}{}={}", settings.empty() ? "" : ",", p.name, value);
+  };
+  if (evicts_before_question) add(compress_parameter(), "before_question");
+  if (compress_block > 0) add(compress_block_parameter(), std::to_string(compress_block));
   return std::string(info->name) + (settings.empty() ? "" : ":" + settings);
 }
 
@@ -127,10 +169,14 @@ void Method::add(const MethodInfo& info, const Spec& spec, const std::string& wh
   std::map<std::string, std::string> own, placed;
   for (const auto& item : spec.given) (is_placement(item.first) ? placed : own).insert(item);
   const std::string place = where + ": " + spec.name;
-  const bool before_question = take_compress(own, place);
-  const auto others = and_also({compress_parameter()}, placement_parameters());
-  parts_.push_back(
-      {&info, Parameters::check(info.parameters, own, place, folder, others), {}, before_question});
+  const Compression compression = take_compression(own, place);
+  const auto others =
+      and_also({compress_parameter(), compress_block_parameter()}, placement_parameters());
+  parts_.push_back({&info,
+                    Parameters::check(info.parameters, own, place, folder, others),
+                    {},
+                    compression.before_question,
+                    compression.block});
   // The settings of all parts override the defaults of all parts.
   for (const auto& [name, value] : placed) {
     const auto [known, is_new] = given_placement_.emplace(name, value);
@@ -188,7 +234,7 @@ void Method::finish(std::string label, const std::string& where) {
   std::vector<std::pair<Part, Policies>> made;
   for (Part& part : parts_) {
     Policies p = with_error_prefix(where, [&] { return part.info->make(part.parameters); });
-    if (part.evicts_before_question) check_compress(*part.info, p, where);
+    check_compression(part, p, where);
     made.emplace_back(std::move(part), std::move(p));
   }
   const auto rank = [](const Policies& p) {
@@ -239,6 +285,12 @@ void Method::finish(std::string label, const std::string& where) {
     if (placement_.host) canonical_ += ":" + placement_text_.substr(comma + 1);
   }
   policies_ = std::make_shared<const Policies>(make());
+  if (policies_->compress_block > 0 && (policies_->prefill || policies_->selection)) {
+    throw input_error(
+        "{}: {}: found {} in \"{}\", with a method that {}, expected none: it needs whole prompts",
+        where, compress_block_parameter().name, policies_->compress_block, label_,
+        policies_->selection ? "selects tokens" : "decides the prefill");
+  }
   with_error_prefix(where, [&] { check_codec(*policies_); });
 }
 
@@ -290,6 +342,8 @@ std::optional<std::string> Method::setting(std::string_view name) const {
   const ParameterInfo& compress = compress_parameter();
   if (name == compress.name && policies_->eviction)
     return policies_->evicts_before_question ? "before_question" : std::string(compress.fallback);
+  if (name == compress_block_parameter().name && policies_->eviction)
+    return std::to_string(policies_->compress_block);
   for (const Part& part : parts_) {
     const auto found = part.parameters.values().find(name);
     if (found != part.parameters.values().end()) return found->second;
@@ -306,6 +360,7 @@ Policies Method::make() const {
     if (p.selection) out.selection = std::move(p.selection);
     if (p.codec) out.codec = std::move(p.codec);
     out.evicts_before_question |= part.evicts_before_question;
+    out.compress_block = std::max(out.compress_block, part.compress_block);
   }
   out.placement = placement_;
   out.method = name_;

@@ -97,6 +97,7 @@ class Method {
     const MethodInfo* info;
     Parameters parameters, placement;
     bool evicts_before_question = false;
+    int compress_block = 0;  ///< tokens; 0: none
     /// "name:parameter=value,...": the part of the canonical text.
     std::string canonical() const;
     /// What determines the prefill, if it is sparse: `canonical`, or that of `prefill_of`.
@@ -133,11 +134,13 @@ void check_methods(const std::vector<MethodInfo>& methods);
 const MethodInfo& find_method(const std::string& name, const std::string& where);
 /// Parameters that every method accepts: the placement of keys and values.
 const std::vector<ParameterInfo>& placement_parameters();
-/// The parameter "compress", which states when a method evicts.  Every method that evicts only at
-/// the end of prompts has it.  Its default is not part of canonical texts.
+/// The parameters that state when a method evicts.  Their defaults are not part of canonical texts.
+/// "compress": every method that evicts only at the end of prompts has it.
 const ParameterInfo& compress_parameter();
-/// Refuses a method that evicts before the question, where prompts are computed in one pass.
+/// "compress_block": every method that evicts has it.
+const ParameterInfo& compress_block_parameter();
+/// Refuses a method that evicts within prompts, where prompts are computed in one pass.
 /// @throws Error (input); `where` names the place in messages.
-void refuse_before_question(const Method& method, const std::string& where);
+void refuse_compression_within_prompts(const Method& method, const std::string& where);
 
 }  // namespace turnbench

@@ -143,7 +143,7 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
       return layers_text(parse_layers(text, where));
     case ParameterInfo::Kind::kMethod: {
       const Method method = Method::parse(text, where, folder);
-      refuse_before_question(method, where);
+      refuse_compression_within_prompts(method, where);
       if (method.canonical().find('@') == std::string::npos) return method.canonical();
       throw input_error("{}: found a placement, expected none: it changes no attention", where);
     }

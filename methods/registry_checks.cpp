@@ -21,7 +21,8 @@ void check_name(std::string_view name, const std::string& place) {
 
 /// The names that methods cannot use for parameters of their own.
 std::set<std::string_view> reserved_names() {
-  std::set<std::string_view> out = {"name", "label", "method", compress_parameter().name};
+  std::set<std::string_view> out = {"name", "label", "method", compress_parameter().name,
+                                    compress_block_parameter().name};
   for (const ParameterInfo& p : placement_parameters()) out.insert(p.name);
   return out;
 }

@@ -24,7 +24,8 @@ struct UniversalParameter {
 constexpr std::array kUniversal = {UniversalParameter{"sinks", "sinks"},
                                    UniversalParameter{"dense_layers", "dense layers"},
                                    UniversalParameter{"pool", "pooling of scores", true},
-                                   UniversalParameter{"compress", "compress", true}};
+                                   UniversalParameter{"compress", "compress", true},
+                                   UniversalParameter{"compress_block", "compress_block", true}};
 
 /// A method of the table, with the resources that its answers used in all cells of the table.
 struct Subject {
@@ -165,8 +166,9 @@ struct PartValue {
   std::string value;
 };
 std::optional<PartValue> value_in(const MethodSettings::Part& part, std::string_view name) {
-  if (name == compress_parameter().name)
-    return PartValue{&compress_parameter(), part.values.at(std::string(name))};
+  for (const ParameterInfo* p : {&compress_parameter(), &compress_block_parameter()}) {
+    if (name == p->name) return PartValue{p, part.values.at(std::string(name))};
+  }
   for (const ParameterInfo& p : part.info->parameters) {
     const auto found = part.values.find(std::string(p.name));
     if (common_name(*part.info, p.name) == name && found != part.values.end() &&

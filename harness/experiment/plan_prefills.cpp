@@ -1,5 +1,6 @@
 #include "harness/experiment/plan_prefills.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -49,6 +50,9 @@ void add_turn(const PlannedTurn& turn, const PromptLengths& lengths, std::size_t
         scorings.insert(scoring->key());
     }
     planned.scorings = static_cast<int>(scorings.size());
+    const UnitCell& cell = turn.cells[prefill.first];
+    planned.block = block_of(cell, t);
+    if (planned.block > 0) planned.kept = kept_tokens(*cell.method, prompt);
   }
 }
 
@@ -66,6 +70,18 @@ double PlannedPrefill::flops(const ModelConfig& config) const {
   // A repeated row attends to all rows of the prompt.  The passes also attend to themselves and
   // have instructions, which are not counted.
   const double n = static_cast<double>(end);
+  if (block > 0) {
+    double pairs = 0;
+    std::int64_t before = std::min(begin, kept);
+    for (std::int64_t first = begin; first < end; first += block) {
+      const std::int64_t rows = std::min(block, end - first);
+      pairs +=
+          static_cast<double>(rows) * (static_cast<double>(before) + static_cast<double>(rows) / 2);
+      before = std::min(before + rows, kept);
+    }
+    return config.linear_flops_per_token() * static_cast<double>(tokens()) +
+           attention_flops(config, pairs);
+  }
   return prefill_flops(config, end) - prefill_flops(config, begin) +
          scorings * (config.linear_flops_per_token() * n + attention_flops(config, n * n));
 }

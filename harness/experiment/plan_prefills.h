@@ -18,10 +18,12 @@ struct PlannedPrefill {
   std::vector<std::size_t> cells;
   /// Times that scoring passes of evictions repeat rows [0, end) after it.
   int scorings = 0;
+  /// Rows between evictions, and tokens that are left after an eviction; 0: no evictions within it.
+  std::int64_t block = 0, kept = 0;
 
   std::int64_t tokens() const { return end - begin; }
-  /// Operations of its rows with dense attention and of the scoring passes, without the output
-  /// head.
+  /// Operations of its rows with dense attention to the tokens that are left, and of the scoring
+  /// passes, without the output head.
   double flops(const ModelConfig& config) const;
 };
 

@@ -1,8 +1,23 @@
 #include "harness/experiment/planned_turn.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace turnbench {
+
+std::int64_t kept_tokens(const Method& method, std::int64_t prompt) {
+  for (const Method::Part& part : method.parts()) {
+    if (!part.parameters.has("budget")) continue;
+    const int budget = part.parameters.budget("budget").tokens(static_cast<int>(prompt));
+    return std::min<std::int64_t>(prompt, budget);
+  }
+  return prompt;
+}
+
+std::int64_t block_of(const UnitCell& cell, std::size_t turn) {
+  const bool evicts = turn == 0 || cell.history != History::kCompressOnce;
+  return evicts ? cell.method->policies().compress_block : 0;
+}
 
 PlannedTurn plan_turn(const Unit& unit, std::size_t turn, HistoryAnswers answers, bool isolated,
                       std::optional<Along> fidelity) {

@@ -68,6 +68,7 @@ ShortCounts short_counts(const Method& method) {
     for (const ParameterInfo& p : part.info->parameters) {
       if (const auto count = scaled_count(p, part.parameters)) out[*count] = *count;
     }
+    if (part.compress_block > 0) out[part.compress_block] = part.compress_block;
   }
   int before = 0;
   for (auto& [count, shorter] : out) {
@@ -106,6 +107,8 @@ OrderedJson short_method(const Method& method, int more) {
     for (const auto& [name, value] : part.placement.values()) out[name] = value;
     if (part.evicts_before_question)
       out[std::string(compress_parameter().name)] = "before_question";
+    if (part.compress_block > 0)
+      out[std::string(compress_block_parameter().name)] = counts.at(part.compress_block);
     parts.push_back(std::move(out));
   }
   return {{"label", method.label()}, {"method", std::move(parts)}};

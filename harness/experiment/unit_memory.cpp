@@ -13,16 +13,6 @@
 namespace turnbench {
 namespace {
 
-/// Tokens that a method keeps in each set after a prompt of `prompt` tokens: its budget, or all.
-std::int64_t kept(const Method& method, std::int64_t prompt) {
-  for (const Method::Part& part : method.parts()) {
-    if (!part.parameters.has("budget")) continue;
-    const int budget = part.parameters.budget("budget").tokens(static_cast<int>(prompt));
-    return std::min<std::int64_t>(prompt, budget);
-  }
-  return prompt;
-}
-
 /// Whether the eviction policy keeps one set per query head.
 bool keeps_query_heads(const Method& method) {
   return std::any_of(method.parts().begin(), method.parts().end(), [](const Method::Part& part) {
@@ -35,7 +25,8 @@ class UnitMemory {
  public:
   UnitMemory(BatchMemory& batch, const ModelConfig& config, const PromptLengths& lengths,
              std::size_t turn, bool prefills)
-      : out_(batch),
+      : turn_(turn),
+        out_(batch),
         config_(config),
         shape_{config.layers, config.heads, config.kv_heads, config.head_dim},
         prefills_(prefills),
@@ -90,15 +81,20 @@ class UnitMemory {
 
   /// Tokens that an eviction keeps in each set of the turn's prompt.
   std::int64_t kept_of_prompt(const Method& method) const {
-    return method.policies().evicts_before_question ? kept(method, prompt_ - question_) + question_
-                                                    : kept(method, prompt_);
+    return method.policies().evicts_before_question
+               ? kept_tokens(method, prompt_ - question_) + question_
+               : kept_tokens(method, prompt_);
   }
 
-  /// True if a kept cache is evicted again in a single pass over the new tokens: each layer evicts
-  /// before the next one stores its tokens.
-  bool evicts_by_layers(const UnitCell& cell) const {
-    return cell.history == History::kRecompress &&
-           prompt_ - before_ <= Engine::Options().prefill_chunk;
+  /// Tokens that a branch with its own prefill computes before it evicts.
+  std::int64_t rows_between_evictions(const UnitCell& cell, std::int64_t rows) const {
+    const std::int64_t block = block_of(cell, turn_);
+    return block > 0 ? std::min(block, rows) : rows;
+  }
+  /// Whether an eviction runs in a single pass over the new tokens of a cache that is evicted
+  /// again: each layer evicts before the next one stores its tokens.
+  static bool evicts_by_layers(std::int64_t rows) {
+    return rows <= Engine::Options().prefill_chunk;
   }
 
   /// Adds a branch with `own` tokens in its own pages, and the working sets of its steps.
@@ -137,17 +133,19 @@ class UnitMemory {
       return other.whole && &all[*other.whole] == &prefill;
     });
   }
-  void add_question(bool pre_rope_keys) {
+  void add_question(std::int64_t context, bool pre_rope_keys) {
     if (prefills_)
-      out_.add_prefill(PrefillCall::kQuestion, question_, prompt_, false, pre_rope_keys);
+      out_.add_prefill(PrefillCall::kQuestion, question_, context, false, pre_rope_keys);
   }
-  /// Adds the passes of a branch with its own prefill, which computes `rows` rows.
-  void add_own_rows(const TurnPrefill& prefill, std::int64_t rows, bool pre_rope_keys) {
+  /// Adds the passes of a branch with its own prefill, which computes `rows` rows at a time that
+  /// attend to `context` tokens.
+  void add_own_rows(const TurnPrefill& prefill, std::int64_t rows, std::int64_t context,
+                    bool pre_rope_keys) {
     if (!prefills_) return;
     const std::int64_t behind = prefill.to_question ? question_ : 0;
-    out_.add_prefill(PrefillCall::kRest, rows - behind, prompt_ - behind, prefill.is_sparse,
+    out_.add_prefill(PrefillCall::kRest, rows - behind, context - behind, prefill.is_sparse,
                      pre_rope_keys);
-    if (prefill.to_question) add_question(pre_rope_keys);
+    if (prefill.to_question) add_question(context, pre_rope_keys);
   }
 
   /// Adds a shared prefix and the branches that fork from it.  They share its pages until they are
@@ -167,7 +165,7 @@ class UnitMemory {
                                : p.group_codec() ? prompt_
                                                  : kPageTokens;
       const AnswerNeeds needs = add_branch(method, answer_ + own, p.window());
-      if (prefill.to_question) add_question(pre_rope_keys_);
+      if (prefill.to_question) add_question(prompt_, pre_rope_keys_);
       if (indices.insert(method.canonical()).second) out_.add_bytes(needs.index);
       if (needs.offloaded_layers == 0 || p.eviction) continue;
       int& layers = host_copies[p.pre_rope_keys()];
@@ -232,37 +230,47 @@ class UnitMemory {
   void add_own(const UnitCell& cell, const TurnPrefill& prefill) {
     const Method& method = *cell.method;
     const Policies& p = method.policies();
-    const bool restarts = prefill.start == TurnStart::kRestart;
-    const std::int64_t evicted = cell.history == History::kCompressOnce ? first_ : before_;
+    const bool restarts = prefill.start == TurnStart::kRestart,
+               in_blocks = block_of(cell, turn_) > 0;
+    const std::int64_t evicted = cell.history == History::kCompressOnce ? first_ : before_,
+                       computed = restarts ? prompt_ : prompt_ - before_,
+                       rows = rows_between_evictions(cell, computed),
+                       context =
+                           in_blocks ? std::min(prompt_, kept_of_prompt(method) + rows) : prompt_;
+    const bool again = p.eviction && !restarts && cell.history == History::kRecompress;
     std::int64_t own = answer_;
-    if (restarts) {  // all tokens, until the end of the prompt
-      own += prompt_;
-    } else if (p.eviction && evicts_by_layers(cell)) {
+    if ((in_blocks || again) && evicts_by_layers(rows)) {
       own += kept_of_prompt(method);
-      out_.add_pages_of_layers(1, prompt_ - before_, sets_of(method), out_.layout(p));
+      out_.add_pages_of_layers(1, rows, sets_of(method), out_.layout(p));
+    } else if (in_blocks) {
+      own += context;
+    } else if (restarts) {  // all tokens, until the end of the prompt
+      own += prompt_;
     } else if (p.eviction) {
-      own += kept(method, evicted) + prompt_ - evicted;
+      own += kept_tokens(method, evicted) + prompt_ - evicted;
     } else {
       own += prompt_ - first_;
       first_prompts_.emplace(method.prefill_key(),
                              FirstPrompt{first_, out_.layout(p, pre_rope_keys_)});
     }
     const bool at_once = restarts && !prefill.restarts_by_turns();
-    add_own_rows(prefill, at_once ? prompt_ : prompt_ - before_, p.pre_rope_keys());
-    out_.add_columns(columns_of(p).size(), prompt_);
-    const AnswerNeeds needs =
-        add_branch(method, own, p.window(), restarts ? prompt_ : prompt_ - before_);
+    const std::int64_t passed = in_blocks ? rows + (prefill.to_question ? question_ : 0)
+                                : at_once ? prompt_
+                                          : prompt_ - before_;
+    add_own_rows(prefill, passed, context, p.pre_rope_keys());
+    out_.add_columns(columns_of(p).size(), context);
+    const AnswerNeeds needs = add_branch(method, own, p.window(), rows);
     out_.add_bytes(needs.index);
     // During a prefill, one offloaded layer at a time is on the device.
     if (needs.offloaded_layers > 0 && prefills_)
-      out_.add_pages_of_layers(1, prompt_, config_.kv_heads, out_.layout(p));
-    if (prefills_) out_.add_decoded_prompt(p, prompt_);
+      out_.add_pages_of_layers(1, context, config_.kv_heads, out_.layout(p));
+    if (prefills_) out_.add_decoded_prompt(p, context);
   }
 
   /// Adds a branch that shares the pages of the dense history.
   void add_behind_dense_history(const Method& method, const TurnPrefill& prefill) {
     const Policies& p = method.policies();
-    add_own_rows(prefill, prompt_ - before_, p.pre_rope_keys());
+    add_own_rows(prefill, prompt_ - before_, prompt_, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
     // A codec stores the history again.
     const std::int64_t shared = p.codec ? before_ : 0,
@@ -275,6 +283,7 @@ class UnitMemory {
     out_.add_host_pages(needs.offloaded_layers, prompt_, config_.kv_heads, out_.layout(p));
   }
 
+  const std::size_t turn_;
   BatchMemory& out_;
   const ModelConfig& config_;
   const ModelShape shape_;

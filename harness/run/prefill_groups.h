@@ -37,6 +37,10 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, ActiveUnit& unit,
 /// question, where methods evict, remains for both.
 void prefill_shared_rows(Engine& engine, std::span<Prefill> work);
 
+/// Computes the blocks of methods with Policies::compress_block, except for the last block of each
+/// prompt.  Blocks begin where the turn's own tokens begin.
+void prefill_blocks(Engine& engine, std::span<Prefill> work);
+
 /// Continues the branches whose prefills end at the question to the end of their prompts, without
 /// eviction, and sets their logits.
 void prefill_questions(Engine& engine, std::span<const Prefill> work);

@@ -12,7 +12,8 @@ TurnStart start_of(const UnitCell& cell, std::size_t turn, std::size_t turns, bo
   if (cell.history == History::kDense && turn + 1 < turns) return TurnStart::kSkip;
   if (turn > 0 && cell.history == History::kDense) return TurnStart::kDenseHistory;
   if (turn > 0 && keeps_cache(cell.history)) return TurnStart::kContinue;
-  return isolated ? TurnStart::kRestart : TurnStart::kFork;
+  const bool in_blocks = cell.method->policies().compress_block > 0;
+  return isolated || in_blocks ? TurnStart::kRestart : TurnStart::kFork;
 }
 
 bool is_reference(const UnitCell& cell) {

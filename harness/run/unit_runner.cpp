@@ -213,6 +213,7 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   std::vector<std::map<PrefixKey, Sequence>> prefixes;
   for (ActiveUnit* unit : starting) prefixes.push_back(add_prefills(engine_, *unit, work));
   prefill_shared_rows(engine_, work);
+  prefill_blocks(engine_, work);
   std::vector<Pass> passes;
   for (Prefill& w : work) {
     w.pass.tokens = w.tokens;

@@ -21,7 +21,8 @@ std::optional<std::string> setting_of(const Cell& cell, std::string_view name) {
   const std::string_view canonical = cell.method_canonical;
   if (is_imported(cell)) return std::nullopt;
   if (!is_probe(cell)) {
-    const bool has_default = name == compress_parameter().name;
+    const bool has_default =
+        name == compress_parameter().name || name == compress_block_parameter().name;
     return has_default ? MethodSettings::parse(canonical).value(std::string(name))
                        : setting_in(canonical, name);
   }

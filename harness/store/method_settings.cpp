@@ -52,8 +52,9 @@ MethodSettings MethodSettings::parse(std::string_view canonical) {
     if (colon != std::string::npos)
       part.values = values_in(std::string_view(text).substr(colon + 1));
     if (part.info != nullptr) part.kinds = kinds_of(*part.info, part.values);
-    const ParameterInfo& compress = compress_parameter();
-    if (part.kinds.eviction) part.values.emplace(compress.name, compress.fallback);
+    for (const ParameterInfo* p : {&compress_parameter(), &compress_block_parameter()}) {
+      if (part.kinds.eviction) part.values.emplace(p->name, p->fallback);
+    }
   }
   for (const ParameterInfo& p : placement_parameters())
     out.placement[std::string(p.name)] = p.fallback;

@@ -12,7 +12,7 @@ std::size_t EngineMemory::offload_bytes(std::span<const Pass> passes) const {
   std::size_t out = 0;
   for (const Pass& pass : passes) {
     const auto tokens =
-        static_cast<std::int32_t>(pass.sequence->next_position + std::ssize(pass.tokens));
+        static_cast<std::int32_t>(cached_tokens(*pass.sequence) + std::ssize(pass.tokens));
     if (pass.kind == Pass::Kind::kPrefill && pass.sequence->policies.placement.host) {
       const PageLayout& layout = pass.sequence->at(0).kv.pool()->layout();
       // One layer at a time, or all layers until the scoring passes have ended.
@@ -80,9 +80,7 @@ std::size_t EngineMemory::new_kv_bytes(const PassSize& size, std::span<const Pas
     // Tokens of a history without the codec are encoded as well.
     const std::int64_t of_history = known.is_encoded() ? 0 : longest_set(sets),
                        fresh = std::ssize(pass.tokens);
-    std::int64_t longest = 0;
-    for (int l = 0; l < core_.shape.layers; ++l)
-      longest = std::max<std::int64_t>(longest, longest_set(s.sets(l)));
+    const std::int64_t longest = cached_tokens(s);
     const auto copies_for = [&](const Sequence& of) {
       return decoded_bytes_of(of.policies, core_.shape, layout, count, longest + fresh,
                               pass.prompt_end);

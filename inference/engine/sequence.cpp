@@ -133,4 +133,11 @@ void Sequence::truncate(std::int32_t position) {
   for (const auto& of_forks : fork_retrievers) of_forks->truncate(position);
 }
 
+std::int64_t cached_tokens(const Sequence& sequence) {
+  std::int64_t out = 0;
+  for (const LayerState& layer : sequence.layers)
+    out = std::max<std::int64_t>(out, longest_set(layer.kv.sets()));
+  return out;
+}
+
 }  // namespace turnbench

@@ -126,4 +126,7 @@ class Sequence {
   int tail_rows_;
 };
 
+/// Cached tokens of the largest set of all layers.
+std::int64_t cached_tokens(const Sequence& sequence);
+
 }  // namespace turnbench

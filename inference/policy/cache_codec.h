@@ -16,8 +16,8 @@ class CacheCodec {
  public:
   virtual ~CacheCodec() = default;
   virtual std::unique_ptr<CacheCodec> clone() const = 0;
-  /// Bytes of an encoded key or value of `head_dim` elements, at least 1.  Keys before RoPE have as
-  /// many as keys.
+  /// Bytes of an encoded key or value of `head_dim` elements, at least 1.  A pre-RoPE key has as
+  /// many bytes as a key.
   virtual std::size_t row_bytes(KvRow kind, int head_dim) const = 0;
 };
 
@@ -35,9 +35,10 @@ class RowCodec : public CacheCodec {
   virtual void decode(KvRow kind, std::span<const std::byte> bytes, std::span<float> out) const = 0;
 };
 
-/// The newest rows of a set stay elements; older rows are encoded in groups of tokens.
-/// Rows are encoded at the end of a prompt and of each decode step, so a prompt reads its own rows
-/// as elements.  An eviction decodes the rows that stay; they are then encoded again.
+/// The newest rows of a set remain unencoded, in the KV dtype; older rows are encoded in groups of
+/// one or more tokens.  Rows are encoded at the end of a prompt and of each decode step, so a
+/// prompt reads its own rows unencoded.  An eviction decodes the rows that stay; they are then
+/// encoded again.
 class GroupCodec : public CacheCodec {
  public:
   /// The number of tokens whose rows are encoded together; groups begin at its multiples.  A power

@@ -28,7 +28,8 @@ Policies Policies::clone() const {
           cloned(codec, *this),
           placement,
           method,
-          evicts_before_question};
+          evicts_before_question,
+          compress_block};
 }
 
 Policies Policies::prefill_part() const {

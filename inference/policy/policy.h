@@ -56,6 +56,9 @@ struct Policies {
   /// Query-agnostic compression: the eviction policy is called when a prompt has been computed up
   /// to its turn's question, and not at the prompt's end.
   bool evicts_before_question = false;
+  /// If not 0, a prompt is computed in blocks of this many tokens, and the eviction policy is
+  /// called after each of them as at the end of a prompt.
+  int compress_block = 0;
 
   /// Copies of all parts: called when a sequence forks, and at the beginning of each sequence.
   /// @throws Error (runtime) if a part has no copy.

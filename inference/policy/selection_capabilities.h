@@ -36,9 +36,10 @@ class PromptSelection {
   virtual bool selects_in_prefill() const { return true; }
   /// As PrefillPolicy::reuses_cached_prompt.
   virtual bool reuses_cached_prompt() const { return true; }
-  /// The number of rows, at least 1, of the next segment of a prompt, of which `rows` rows remain,
-  /// starting at position `first`.  A segment passes through all layers before the next segment
-  /// starts, so that later segments can use its selections.
+  /// The number of rows, at least 1, of the next segment of a prompt.  The segment starts at
+  /// position `first`; `rows` rows of the prompt remain, including those of the segment.  A segment
+  /// passes through all layers before the next segment starts, so that later segments can use its
+  /// selections.
   virtual int segment_rows(const DialogueView& /*dialogue*/, std::int32_t /*first*/, int rows) {
     return rows;
   }

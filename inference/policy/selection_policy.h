@@ -22,7 +22,7 @@ struct SelectionTraits {
   bool needs_every_pass = false;
   bool needs_equal_sets = false;     ///< all sets of a layer must have equally many tokens
   bool needs_whole_answers = false;  ///< nothing may be evicted while an answer is decoded
-  /// Allowed histories.  True: those that keep the cache between turns; false: others; null: all.
+  /// Allowed histories.  True: those that keep the cache between turns; false: those that do not.
   std::optional<bool> keeps_cache = {};
   /// `reads_pinned_only`: prefill and decode steps read all pinned tokens and no others.  Offloaded
   /// tokens are then transferred when the set of pinned tokens changes: for all layers at once, or,

@@ -67,8 +67,11 @@ MethodInfo keydiff() {
       .budget_unit =
           "prompt tokens kept per KV head, window included; generated tokens are not counted",
       .deviations =
-          "evicts once, at the end of a prompt; the paper evicts after each block of the prompt "
-          "and while decoding (kvpress: KeyDiffPress evicts once, BlockPress after each block); "
+          "evicts once, at the end of a prompt, unless compress_block is set; the paper evicts "
+          "after "
+          "each block of the prompt and while decoding (kvpress: KeyDiffPress evicts once, "
+          "BlockPress "
+          "after each block); "
           "keys are those after RoPE, as in kvpress",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "prompt tokens kept per set"},

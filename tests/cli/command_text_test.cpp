@@ -357,6 +357,10 @@ TEST(Describe, JsonHasTheSettingsOfEveryMethod) {
   EXPECT_FALSE(snapkv["compress"].contains("only_with"));
   EXPECT_EQ(rkv["compress"]["only_with"], "mode=prefill");
   EXPECT_FALSE(quest.contains("compress")) << "it does not evict";
+  EXPECT_EQ(snapkv["compress_block"]["default"], "0");
+  EXPECT_EQ(snapkv["compress_block"]["unit"], "tokens");
+  EXPECT_TRUE(rkv.contains("compress_block")) << "also for evictions in decode steps";
+  EXPECT_FALSE(quest.contains("compress_block"));
   const std::vector<std::string> placement = {"placement", "cache_tokens", "cache_block",
                                               "cache_rule", "cache_insert"};
   for (const Json& method : {snapkv, rkv, quest}) EXPECT_EQ(names(method["placement"]), placement);

@@ -96,8 +96,8 @@ TEST(MalformedManifest, Refused) {
       value("unknown parameter of every method", "/methods/0", "snapkv:placment=host",
             "\"placment\", expected \"placement\""),
       value("unknown parameter without a near one", "/methods/0", "int8:zzz=1",
-            "\"zzz\", expected one of: prefill, compress, placement, cache_tokens, cache_block, "
-            "cache_rule, cache_insert"),
+            "\"zzz\", expected one of: prefill, compress, compress_block, placement, cache_tokens, "
+            "cache_block, cache_rule, cache_insert"),
       value("a budget that the window fills", "/methods/0", "snapkv:budget=16,window=32",
             "m.json: /methods/0: snapkv: found a budget of 16 and a window of 32"),
       value("the same in an object", "/methods/0",

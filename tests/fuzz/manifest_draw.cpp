@@ -113,8 +113,9 @@ OrderedJson part(Draw& draw, const std::vector<Info>& registry) {
     for (const ParameterInfo& p : placement_parameters()) {
       if (draw.rarely(12)) out[std::string(p.name)] = parameter(draw, p);
     }
-    const ParameterInfo& compress = compress_parameter();
-    if (draw.rarely(12)) out[std::string(compress.name)] = parameter(draw, compress);
+    for (const ParameterInfo& p : {compress_parameter(), compress_block_parameter()}) {
+      if (draw.rarely(12)) out[std::string(p.name)] = parameter(draw, p);
+    }
   }
   if (draw.wrong(40)) out["no_such_parameter"] = 1;
   return out;

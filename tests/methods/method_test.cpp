@@ -54,7 +54,7 @@ TEST(Method, DescriptionsAreChecked) {
   EXPECT_EQ(error_of({without_make}), "method a: found no `make`, expected a function");
   EXPECT_EQ(error_of({with("a", {flag("x"), flag("x")})}),
             "method a: parameter x: found it twice, expected it once");
-  for (const char* name : {"placement", "compress", "name"}) {
+  for (const char* name : {"placement", "compress", "compress_block", "name"}) {
     EXPECT_EQ(error_of({with("a", {flag(name)})}),
               fmt::format("method a: parameter {}: found a name that every method has, expected "
                           "another",
@@ -196,8 +196,9 @@ TEST(Method, BadSpecsAreRefusedWithWhatWasExpected) {
   EXPECT_NE(message_of("snapkv:budget=64,budget=64").find("twice"), std::string::npos);
   EXPECT_NE(message_of("snapkv:pool=median").find("max, avg, none"), std::string::npos);
   EXPECT_NE(message_of("snapkv:window=0").find("from 1"), std::string::npos);
-  EXPECT_NE(message_of("full:budget=3").find("expected one of: compress, placement"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of("full:budget=3").find("expected one of: compress, compress_block, placement"),
+      std::string::npos);
   EXPECT_NE(message_of("streamingllm:rolling=maybe").find("true or false"), std::string::npos);
   EXPECT_NE(message_of("").find("unknown method"), std::string::npos);
   EXPECT_NE(message_of("oracle:local=2").find("from 0 to 1"), std::string::npos);

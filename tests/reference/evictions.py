@@ -179,6 +179,9 @@ def ada_pyramidkv(prompt, budget, window=32, kernel=7, floor_alpha=0.2, beta=20)
     return adakv(prompt, budget, window, kernel, floor_alpha, numbers)
 
 
+WINDOWS = {snapkv: 32, pyramidkv: 8, adakv: 32}  # default numbers of rows that rank the tokens
+
+
 def criticalkv(prompt, budget, window=32, kernel=7, first_stage=0.5, epsilon=1e-4):
     """The first stage chooses like snapkv, the second by attention and by the norm of the output
     that a value contributes."""

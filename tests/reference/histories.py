@@ -24,11 +24,13 @@ class KeptTurn(Turn):
         return self.previous and self.previous.kept[method.label]
 
     def _computed(self, method):
-        whole = super()._computed(method)
-        if self.previous and method.label not in self.computed:
-            self.computed[method.label] = Prompt(self.model, whole.tokens, self.cue,
-                                                 before=self._before(method))
-        return self.computed.get(method.label, whole).copy()
+        if method.label not in self.computed:
+            computed = super()._computed(method)
+            if self.previous and not method.block:
+                computed = Prompt(self.model, computed.tokens, self.cue,
+                                  before=self._before(method))
+            self.computed[method.label] = computed
+        return self.computed[method.label].copy()
 
     def _apply(self, method, argument):
         """compress_once evicts after the first prompt only.  A budget that is a share refers to all
@@ -48,7 +50,4 @@ class KeptTurn(Turn):
     def _prompt(self, method):
         prompt, hooks, pairs = super()._prompt(method)
         self.kept[method.label] = prompt.copy()
-        tokens, before = len(self.tokens), self._before(method)
-        first = len(before.tokens) if before else 0
-        causal = (tokens * (tokens + 1) - first * (first + 1)) / 2
-        return prompt, hooks, pairs or [(prompt.pairs - (before.pairs if before else 0)) / causal]
+        return prompt, hooks, pairs or [self._share_of_pairs(method, prompt)]

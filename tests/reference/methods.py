@@ -23,6 +23,7 @@ class Method(typing.NamedTuple):
     before_question: bool = False
     history: str = None  # None: reprefill
     codec: k.Kivi = None
+    block: int = 0  # tokens of a prompt between evictions; 0: no blocks
 
     @property
     def evicts(self):
@@ -46,6 +47,7 @@ class Method(typing.NamedTuple):
     @property
     def text(self):
         more = ["compress=before_question"] if self.before_question else []
+        more += [f"compress_block={self.block}"] if self.block else []
         own = written(self.function, self.parameters, more)
         if not self.codec:
             return own
@@ -169,8 +171,18 @@ _KEPT_CODECS = [
     _FULL._replace(codec=k.Kivi(group=16, residual=32)),
     Method(e.snapkv, dict(budget=80), codec=k.Kivi(residual=32)),
 ]
+_BLOCKS = [  # the last block has any number of tokens
+    Method(e.streamingllm, dict(budget=64, rolling=False), block=100),
+    Method(e.tova, dict(budget=64, mode="prefill"), block=50),
+    Method(e.h2o, dict(budget=64, mode="prefill"), block=100),
+    Method(e.keydiff, dict(budget=96), block=100),
+    Method(e.snapkv, dict(budget=96), block=100),
+    Method(e.pyramidkv, dict(budget=96), block=100),
+    Method(e.adakv, dict(budget=64), block=70),
+    Method(e.lagkv, dict(budget=64, lag=8), block=100),
+]
 METHODS = _EVICTIONS + [m._replace(before_question=True) for m in _EVICTIONS] + _OTHERS
-METHODS += _CODECS
+METHODS += _CODECS + _BLOCKS + [m._replace(before_question=True) for m in _BLOCKS]
 METHODS += [m._replace(history="compress_once") for m in _ONCE + _KEPT_CODECS]
 METHODS += [m._replace(history="recompress") for m in _KEPT + _KEPT_CODECS]
-METHODS += [m._replace(history="recompress") for m in _CODECS if m.evicts]
+METHODS += [m._replace(history="recompress") for m in _CODECS + _BLOCKS if m.evicts]

@@ -94,6 +94,12 @@ class Rows(typing.NamedTuple):
         rows = len(self.tokens)
         return rows * np.mean([w.shape[1] for w in self.weights]) - rows * (rows - 1) / 2
 
+    def behind(self, others, count):
+        """These rows, and the last `count` of a pass before it, as if one pass had computed all."""
+        both = self._replace(query=np.concatenate([others.query[:, -count:], self.query], 1))
+        return both._replace(weights=[attention_weights(both.logits(head))
+                                      for head in range(self.model.heads)])
+
     def logits(self, head, slots=slice(None)):
         """Of a query head, for each row; those of later tokens are -inf."""
         own = head // self.model.group

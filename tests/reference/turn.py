@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import evictions
 from model import Hooks, Prompt
 from ranking import groups
 
@@ -40,8 +41,32 @@ class Turn:
         return None
 
     def _computed(self, method):
-        """The prompt before the method evicts."""
-        return (self.to_question if method.before_question else self.whole).copy()
+        """The prompt before the method evicts at its end."""
+        whole = self.to_question if method.before_question else self.whole
+        return self._in_blocks(method, whole.tokens) if method.block else whole.copy()
+
+    def _in_blocks(self, method, tokens):
+        """A prompt that a method computes in blocks of tokens, with an eviction after each block but
+        the last.  A window of rows may begin in an earlier block."""
+        prompt = before = self._before(method)
+        first = len(before.tokens) if before else 0
+        for end in [*range(first + method.block, len(tokens), method.block), len(tokens)]:
+            earlier = prompt.layers if prompt is not before else None
+            prompt = Prompt(self.model, tokens[:end], self.cue, before=prompt)
+            window = evictions.WINDOWS.get(method.function)
+            if earlier and window:
+                prompt.layers = [rows.behind(others, window)
+                                 for rows, others in zip(prompt.layers, earlier)]
+            if end < len(tokens):
+                self._apply(method, prompt)
+        return prompt
+
+    def _share_of_pairs(self, method, prompt):
+        """Of the pairs of this turn's rows, those that are computed."""
+        tokens, before = len(self.tokens), self._before(method)
+        first = len(before.tokens) if before else 0
+        causal = (tokens * (tokens + 1) - first * (first + 1)) / 2
+        return (prompt.pairs - (before.pairs if before else 0)) / causal
 
     def _apply(self, method, argument):
         return method.function(argument, **method.parameters)
@@ -50,6 +75,8 @@ class Turn:
         """The prompt with the tokens that a method keeps, as they are stored, the hooks for its
         answer, and the shares of pairs that its layers compute."""
         prompt, hooks, pairs = self._chosen(method)
+        if method.block:
+            pairs = [self._share_of_pairs(method, prompt)]
         return prompt, method.codec.apply(prompt, hooks) if method.codec else hooks, pairs
 
     def _chosen(self, method):

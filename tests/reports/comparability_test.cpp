@@ -154,6 +154,11 @@ TEST(Comparability, MethodsThatEvictBeforeTheQuestionAreNamed) {
   const std::string before = ":budget=100,compress=before_question";
   EXPECT_EQ(Table().add("snapkv" + before).add("sablock:budget=100").lines("compress"),
             Lines{"compress: before_question in snapkv; prompt in sablock"});
+  EXPECT_EQ(Table()
+                .add("snapkv:budget=100,compress_block=512")
+                .add("sablock:budget=100")
+                .lines("compress_block"),
+            Lines{"compress_block: 512 in snapkv; no blocks in sablock"});
   EXPECT_EQ(Table().add("ours = snapkv" + before).add("sablock:budget=100").lines("compress"),
             Lines{"compress: before_question in ours; prompt in sablock"});
 }

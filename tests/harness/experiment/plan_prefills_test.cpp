@@ -94,6 +94,25 @@ TEST(PlannedPrefills, IncludeScoringPassesOncePerKey) {
   EXPECT_DOUBLE_EQ(found[0].flops(config), 3 * linear + 2.5 * every_pair);
 }
 
+// Each block attends to the tokens that the eviction before it kept.
+TEST(PlannedPrefills, InBlocksAreNotShared) {
+  const Planned p(
+      R"("methods": ["full", "snapkv:budget=64", "snapkv:budget=64,compress_block=100"])", 1);
+  const std::vector<PlannedPrefill> found = p.prefills();
+  expect_prefills(p, {{0, p.last, {0, 1}}, {0, p.last, {2}}});
+  const ModelConfig& config = p.plan.experiment.models[0].checkpoint.config;
+  const double linear = config.linear_flops_per_token() * static_cast<double>(p.last),
+               pair = 4.0 * config.layers * config.heads * config.head_dim;
+  const std::int64_t blocks = (p.last - 1) / 100, rest = p.last - 100 * blocks;
+  const auto left = static_cast<double>(rest);
+  EXPECT_GT(blocks, 1);
+  EXPECT_NEAR(found[1].flops(config),
+              linear + pair * (100 * 50 + static_cast<double>(blocks - 1) * 100 * (64 + 50) +
+                               left * (64 + left / 2)),
+              1);
+  EXPECT_LT(found[1].flops(config), found[0].flops(config));
+}
+
 TEST(PlannedPrefills, OfRowsBeforeAQuestionAreComputedOnce) {
   const SmallWorld world;
   const Planned p(R"("methods": ["snapkv:budget=64,compress=before_question", "full"])", 1);
@@ -110,7 +129,8 @@ TEST(PlannedPrefills, CoverTheTokensThatTheRunnerPrefills) {
       for (const char* more : {"", R"(, "alone": true)"}) {
         SCOPED_TRACE(std::to_string(turns) + history + more);
         const Planned planned(R"("methods": ["full", "snapkv:budget=64", "a-shape",
-          "snapkv:budget=64,compress=before_question", "minference+h2o:budget=64", "int8"], "answers": "gold", "history": ")" +
+          "snapkv:budget=64,compress=before_question", "minference+h2o:budget=64", "int8",
+          "keydiff:budget=64,compress_block=70"], "answers": "gold", "history": ")" +
                                   std::string(history) + R"(")" + more,
                               turns);
         const Decoding decoding =

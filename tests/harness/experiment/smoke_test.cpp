@@ -394,5 +394,19 @@ TEST(Smoke, KeepsTheTimeOfEviction) {
   EXPECT_EQ(small.methods[1].setting("compress"), "before_question");
 }
 
+TEST(Smoke, KeepsBlocksWithinAPrompt) {
+  const Manifest small = smoke_of(R"([
+      "snapkv:budget=256,compress_block=2048", "snapkv:budget=256,compress_block=512",
+      "keydiff:budget=256,compress_block=48"])");
+  const auto block = [&](std::size_t i) {
+    return std::stoi(small.methods.at(i).setting("compress_block").value());
+  };
+  EXPECT_LT(block(0), 200);
+  EXPECT_LT(block(1), block(0));
+  EXPECT_LT(64, block(1));
+  EXPECT_EQ(block(2), 48);
+  EXPECT_EQ(small.methods[0].setting("budget"), small.methods[1].setting("budget"));
+}
+
 }  // namespace
 }  // namespace turnbench

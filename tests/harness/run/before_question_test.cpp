@@ -14,16 +14,7 @@
 namespace turnbench::test {
 namespace {
 
-constexpr Decoding kFourTokens{.max_prompt_tokens = 4000, .max_new_tokens = 4};
 const std::string kBeforeQuestion = ",compress=before_question";
-
-/// A dialogue with the question at this place among each turn's paragraphs.
-Dialogue dialogue_at(Position position, int turns = 2) {
-  return with_questions_at(
-      make_tiny_dialogues(TinyTask::kFact,
-                          {.turns = turns, .length = 65 * turns, .count = 1, .seed = 3})[0],
-      position);
-}
 
 /// The answer after prefilling a prompt up to its question, with eviction, and then to its end.
 struct TwoPasses {
@@ -74,7 +65,7 @@ TwoPasses in_two_passes(const SmallWorld& world, const std::string& spec,
 TEST(BeforeQuestion, EqualsTwoPasses) {
   const SmallWorld world;
   for (const Position position : {Position::kBegin, Position::kMiddle, Position::kEnd}) {
-    const Dialogue dialogue = dialogue_at(position);
+    const Dialogue dialogue = small_dialogue_at(position);
     for (const std::string method :
          {"snapkv:budget=24,window=4", "adakv:budget=24,window=4", "pyramidkv:budget=24,window=4",
           "chunkkv:budget=24,window=4", "sablock:budget=24", "h2o:budget=24,mode=prefill",
@@ -101,7 +92,7 @@ TEST(BeforeQuestion, EqualsTwoPasses) {
 // With the question at the end, the tokens kept do not depend on it.
 TEST(BeforeQuestion, KeepsTheBudgetAndTheQuestion) {
   const SmallWorld world;
-  const Dialogue dialogue = dialogue_at(Position::kEnd);
+  const Dialogue dialogue = small_dialogue_at(Position::kEnd);
   const std::string spec = "snapkv:budget=24,window=4" + kBeforeQuestion;
   Cells cells;
   cells.add(spec);
@@ -121,7 +112,7 @@ TEST(BeforeQuestion, KeepsTheBudgetAndTheQuestion) {
 // A budget that is a share refers to the text before the question, also for what steps read.
 TEST(BeforeQuestion, SharesOfSentencesReadAreOfTheTextBefore) {
   const SmallWorld world;
-  const Dialogue dialogue = dialogue_at(Position::kEnd);
+  const Dialogue dialogue = small_dialogue_at(Position::kEnd);
   const auto run = [&](const std::string& budget, Cells& cells) {
     cells.add("sentencekv:semantic_factor=1,window=4,sinks=2,recent=4,budget=" + budget +
               kBeforeQuestion);
@@ -149,7 +140,7 @@ TEST(BeforeQuestion, SharesOfSentencesReadAreOfTheTextBefore) {
 
 TEST(BeforeQuestion, KeepsEverythingWithinTheBudget) {
   const SmallWorld world;
-  const Dialogue dialogue = dialogue_at(Position::kEnd);
+  const Dialogue dialogue = small_dialogue_at(Position::kEnd);
   Cells cells;
   cells.add("full");
   cells.add("snapkv:budget=100%,window=4" + kBeforeQuestion);
@@ -168,7 +159,7 @@ TEST(BeforeQuestion, KeepsEverythingWithinTheBudget) {
 // With others, alone, and alone with times; beside methods that evict at the end of the prompt.
 TEST(BeforeQuestion, DoesNotDependOnTheBatch) {
   const SmallWorld world;
-  const Dialogue dialogue = dialogue_at(Position::kMiddle, 3);
+  const Dialogue dialogue = small_dialogue_at(Position::kMiddle, 3);
   Cells cells;
   const std::string snapkv = "snapkv:budget=24,window=4";
   for (const std::string& spec : std::vector<std::string>{
@@ -211,7 +202,7 @@ TEST(BeforeQuestion, DoesNotDependOnTheBatch) {
 
 TEST(BeforeQuestion, NeedsTextBeforeTheQuestion) {
   const SmallWorld world;
-  Dialogue dialogue = dialogue_at(Position::kEnd);
+  Dialogue dialogue = small_dialogue_at(Position::kEnd);
   for (Turn& turn : dialogue.turns) {
     turn.layout = Layout::kPlain;
     turn.instruction.clear();
@@ -228,7 +219,7 @@ TEST(BeforeQuestion, NeedsTextBeforeTheQuestion) {
 // With the question at the beginning, the text before it can be shorter than what is always kept.
 TEST(BeforeQuestion, SharesOfAShortTextKeepItWhole) {
   const SmallWorld world;
-  Dialogue dialogue = dialogue_at(Position::kBegin);
+  Dialogue dialogue = small_dialogue_at(Position::kBegin);
   for (Turn& turn : dialogue.turns) turn.instruction.clear();
   Cells cells;
   for (const char* method : {"streamingllm:budget=20%,rolling=false", "h2o:budget=20%,mode=prefill",

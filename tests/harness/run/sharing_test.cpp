@@ -54,9 +54,12 @@ Dialogue beginning(Dialogue dialogue, std::size_t turns) {
 }
 
 TEST(TurnSharing, FollowsHistories) {
-  const auto start = [](History history, std::size_t turn, bool isolated = false) {
-    return start_of({"", nullptr, history}, turn, 3, isolated);
+  const Method full = Method::parse("full"), blocks = Method::parse("snapkv:compress_block=64");
+  const auto start = [&](History history, std::size_t turn, bool isolated = false) {
+    return start_of({"", &full, history}, turn, 3, isolated);
   };
+  EXPECT_EQ(start_of({"", &blocks, History::kReprefill}, 1, 3, false), TurnStart::kRestart);
+  EXPECT_EQ(start_of({"", &blocks, History::kRecompress}, 1, 3, false), TurnStart::kContinue);
   for (const std::size_t turn : {1u, 2u}) {
     EXPECT_EQ(start(History::kReprefill, turn), TurnStart::kFork);
     EXPECT_EQ(start(History::kReprefill, turn, true), TurnStart::kRestart);
@@ -73,7 +76,7 @@ TEST(TurnSharing, FollowsHistories) {
     EXPECT_EQ(start(history, 0, true), TurnStart::kRestart);
   }
   EXPECT_EQ(start(History::kDense, 0), TurnStart::kSkip);
-  EXPECT_EQ(start_of({"", nullptr, History::kDense}, 0, 1, false), TurnStart::kFork);
+  EXPECT_EQ(start_of({"", &full, History::kDense}, 0, 1, false), TurnStart::kFork);
 }
 
 TEST(TurnSharing, GroupsEqualPrefillsOfEqualPrompts) {

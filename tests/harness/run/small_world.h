@@ -41,6 +41,16 @@ struct SmallWorld {
   PromptRenderer renderer;
 };
 
+constexpr Decoding kFourTokens{.max_prompt_tokens = 4000, .max_new_tokens = 4};
+
+/// A dialogue with the question at this place among each turn's paragraphs.
+inline Dialogue small_dialogue_at(Position position, int turns = 2) {
+  return with_questions_at(
+      make_tiny_dialogues(TinyTask::kFact,
+                          {.turns = turns, .length = 65 * turns, .count = 1, .seed = 3})[0],
+      position);
+}
+
 /// A record's key, and the record without its timings.
 using RecordKey = std::tuple<std::string, std::string, int>;
 struct Result {

@@ -583,7 +583,7 @@ TEST(Unit, RunsInPartsThatFitInMemory) {
   const UnitResult want = world.run(units, decoding);
   for (const Record& r : want.records) ASSERT_EQ(r.status, Record::Status::kOk) << r.error;
   Engine::Options options;
-  options.memory_limit = world.model.weight_bytes() + (16u << 20);  // for some of the cells
+  options.memory_limit = world.model.weight_bytes() + (12u << 20);  // for some of the cells
   const UnitResult got = world.run(units, decoding, 1, options);
   expect_equal(by_key(got.records), by_key(want.records));
   // Each part prefills its dialogue once.
