@@ -6,6 +6,8 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "common/text.h"
 #include "harness/store/method_settings.h"
@@ -70,16 +72,28 @@ struct Respect {
 /// Collects respects, and creates remarks for those in which methods differ.
 class Remarks {
  public:
-  explicit Remarks(const std::vector<Subject>& subjects) : subjects_(subjects) {}
+  explicit Remarks(const std::vector<Subject>& subjects) : subjects_(subjects) {
+    for (const Subject& s : subjects) families_.push_back(s.settings.family());
+  }
 
-  /// True if two methods of different families differ, or two of one family whose labels do not
-  /// show the difference.  `parameter`: its name in labels; "" if labels never show it.
+  /// True if two methods of different families differ and not both families have both values, or if
+  /// two methods of one family differ and their labels do not show it.  `parameter`: its name in
+  /// labels; "" if labels never show it.
   bool differs(const Respect& respect, std::string_view parameter) const {
+    std::set<std::pair<std::string_view, std::string_view>> known;  // family, value
+    for (std::size_t i = 0; i < subjects_.size(); ++i) {
+      if (respect.values[i]) known.emplace(families_[i], *respect.values[i]);
+    }
     for (std::size_t i = 0; i < subjects_.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         if (!respect.values[i] || !respect.values[j] || *respect.values[i] == *respect.values[j])
           continue;
-        if (subjects_[i].settings.family() != subjects_[j].settings.family()) return true;
+        if (families_[i] != families_[j]) {
+          const bool in_both = known.contains({families_[i], *respect.values[j]}) &&
+                               known.contains({families_[j], *respect.values[i]});
+          if (!in_both) return true;
+          continue;
+        }
         const std::string shown = std::string(parameter) + "=";
         const auto shows = [&](const Subject& s) { return s.label.find(shown) != s.label.npos; };
         if (parameter.empty() || (!shows(subjects_[i]) && !shows(subjects_[j]))) return true;
@@ -116,10 +130,10 @@ class Remarks {
     std::vector<std::string> out;
     for (std::size_t i = 0; i < subjects_.size(); ++i) {
       if (respect.values[i] != value) continue;
-      const std::string family = subjects_[i].settings.family();
+      const std::string& family = families_[i];
       bool whole = true;
       for (std::size_t j = 0; j < subjects_.size(); ++j) {
-        if (subjects_[j].settings.family() != family) continue;
+        if (families_[j] != family) continue;
         whole &= respect.values[j] == value && subjects_[j].label.starts_with(family);
       }
       std::string name = whole ? family : subjects_[i].label;
@@ -141,6 +155,7 @@ class Remarks {
   }
 
   const std::vector<Subject>& subjects_;
+  std::vector<std::string> families_;  // of `subjects_`
   std::vector<ComparabilityRemark> out_;
 };
 

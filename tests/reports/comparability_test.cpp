@@ -159,6 +159,13 @@ TEST(Comparability, MethodsThatEvictBeforeTheQuestionAreNamed) {
                 .add("sablock:budget=100")
                 .lines("compress_block"),
             Lines{"compress_block: 512 in snapkv; no blocks in sablock"});
+  // A value that both methods have is compared at equal settings; labels show which is which.
+  Table both;
+  for (const char* method : {"snapkv", "sablock"}) {
+    both.add(method + std::string(":budget=100")).add(method + before);
+  }
+  EXPECT_EQ(both.lines("compress"), Lines{});
+  EXPECT_EQ(both.add("h2o:budget=100,mode=prefill").lines("compress").size(), 1u);
   EXPECT_EQ(Table().add("ours = snapkv" + before).add("sablock:budget=100").lines("compress"),
             Lines{"compress: before_question in ours; prompt in sablock"});
 }
