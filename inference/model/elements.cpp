@@ -17,7 +17,7 @@ void store_bf16(const float* in, std::size_t count, std::byte* out) {
   const hn::Rebind<std::uint16_t, decltype(d)> half;
   std::size_t i = 0;
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {  // as in float_to_bf16
-    const auto bits = hn::LoadU(d, reinterpret_cast<const std::uint32_t*>(in + i));
+    const auto bits = hn::BitCast(d, hn::LoadU(hn::ScalableTag<float>(), in + i));
     const auto cut = hn::ShiftRight<16>(bits);
     const auto is_nan = hn::Gt(hn::And(bits, hn::Set(d, 0x7FFFFFFF)), hn::Set(d, 0x7F800000));
     const auto even = hn::And(cut, hn::Set(d, 1));

@@ -48,7 +48,8 @@ class EvictionPolicy {
   /// True if the sets of a layer may keep unequal numbers of tokens.
   virtual bool keeps_unequal_sets() const { return false; }
   /// Called for each layer at the end of a prompt.  With Policies::evicts_before_question, it is
-  /// called where the turn's question begins instead, and the view ends there.
+  /// called where the turn's question begins instead, and the view ends there.  With
+  /// Policies::compress_block, it is also called after each block of the prompt.
   virtual KeepSets after_prefill(const LayerView& view) = 0;
   virtual KeepSets after_decode(const LayerView&) { return {}; }
 };
