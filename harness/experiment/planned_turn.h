@@ -25,12 +25,12 @@ struct PlannedTurn {
 
   bool is_recorded(std::size_t cell) const { return cell < recorded; }
 };
+
 /// Tokens that a method keeps in each set after a prompt of `prompt` tokens: its budget, or all.
 std::int64_t kept_tokens(const Method& method, std::int64_t prompt);
 /// Tokens of a prompt that a cell computes between two evictions in a turn; 0: it does not evict
 /// within prompts.
 std::int64_t block_of(const UnitCell& cell, std::size_t turn);
-
 PlannedTurn plan_turn(const Unit& unit, std::size_t turn, HistoryAnswers answers, bool isolated,
                       std::optional<Along> fidelity);
 

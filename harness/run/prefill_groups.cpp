@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <span>
 #include <utility>
@@ -255,36 +256,34 @@ void prefill_shared_rows(Engine& engine, std::span<Prefill> work) {
 
 void prefill_blocks(Engine& engine, std::span<Prefill> work) {
   struct Block {
-    Prefill* prefill;
-    std::vector<Span> spans;  // of the prompt up to its end
+    Prefill& prefill;
     DialogueView view;
+    std::vector<Span> spans = {};  // of the prompt up to the block's end
   };
   while (true) {
-    std::vector<Block> blocks;
+    std::deque<Block> blocks;  // passes point to their views
+    std::vector<Pass> passes;
     for (Prefill& prefill : work) {
-      const std::ptrdiff_t size = prefill.pass.sequence->policies.compress_block;
+      const Sequence& sequence = *prefill.pass.sequence;
+      const int size = sequence.policies.compress_block;
       if (size == 0 || !prefill.pass.evict || std::ssize(prefill.tokens) <= size) continue;
-      Block& block = blocks.emplace_back(Block{&prefill, {}, *prefill.pass.dialogue});
-      const auto end = static_cast<std::int32_t>(std::ssize(prefill.pass.sequence->tokens) + size);
-      for (Span span : prefill.pass.dialogue->spans) {
+      Block& block = blocks.emplace_back(Block{prefill, *prefill.pass.dialogue});
+      const auto end = static_cast<std::int32_t>(std::ssize(sequence.tokens) + size);
+      for (Span span : block.view.spans) {
         span.end = std::min(span.end, end);
         if (span.begin < span.end) block.spans.push_back(span);
       }
-    }
-    if (blocks.empty()) return;
-    std::vector<Pass> passes;
-    for (Block& block : blocks) {
       block.view.spans = block.spans;
-      const int size = block.prefill->pass.sequence->policies.compress_block;
-      Pass& pass = passes.emplace_back(first_rows(*block.prefill, size));
+      Pass& pass = passes.emplace_back(first_rows(prefill, size));
       pass.dialogue = &block.view;
       pass.prompt_end = true;
     }
+    if (passes.empty()) return;
     engine.prefill(passes);
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
+    for (std::size_t i = 0; i < passes.size(); ++i) {
       const std::int64_t rows = std::ssize(passes[i].tokens);
-      blocks[i].prefill->unit->result.prefilled_tokens += rows;
-      erase_rows(*blocks[i].prefill, rows);
+      blocks[i].prefill.unit->result.prefilled_tokens += rows;
+      erase_rows(blocks[i].prefill, rows);
     }
   }
 }

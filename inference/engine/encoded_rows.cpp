@@ -1,11 +1,10 @@
 #include "inference/engine/encoded_rows.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
-#include <cstdint>
 
 #include "common/error.h"
+#include "inference/model/elements.h"
 
 namespace turnbench {
 namespace {
@@ -44,14 +43,6 @@ std::vector<KvHeadCache> same_slots(std::span<const KvHeadCache> sets,
 std::vector<KvRow> kinds_of(const ElementLayout& layout) {
   if (layout.pre_rope_keys) return {KvRow::kKey, KvRow::kValue, KvRow::kPreRopeKey};
   return {KvRow::kKey, KvRow::kValue};
-}
-
-/// Without branches, so that the compiler vectorises it.
-bool all_finite(std::span<const float> x) {
-  constexpr std::uint32_t kExponent = 0x7F800000;
-  std::uint32_t out = 1;
-  for (const float value : x) out &= (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
-  return out != 0;
 }
 
 std::span<std::byte> group_bytes(KvHeadCache& set, KvRow kind, int slot, int group) {
@@ -105,8 +96,9 @@ std::vector<KvHeadCache> decoded(Stage& stage, const Sequence& sequence, int lay
                     to);
         };
         read(KvRow::kKey, keys);
+        const auto elements = static_cast<std::size_t>(run.count * head_dim);
         if (all_written &&
-            !all_finite({keys.data, static_cast<std::size_t>(run.count * head_dim)})) {
+            !all_finite(reinterpret_cast<const std::byte*>(keys.data), DType::kF32, elements)) {
           throw runtime_error(
               "{}: layer {}, set {}: found a key that is not finite after it was encoded, expected "
               "keys in the range of the codec",

@@ -82,9 +82,6 @@ ForwardBatch Engine::begin(std::span<const Pass> passes, std::int64_t at_once) {
     batch.add_logit_rows(pass.all_logits ? std::ssize(pass.tokens) : 1);
     batch.pre_rope_keys |= pass.sequence->stores_pre_rope_keys();
     batch.decodes &= pass.kind == Pass::Kind::kDecode;
-    const std::int64_t context = cached_tokens(*pass.sequence) + std::ssize(pass.tokens);
-    size.total_context += context;
-    size.longest_context = std::max(size.longest_context, context);
   }
   batch.block = std::min(batch.rows, kLinearBlockRows);
   size.rows = batch.rows;

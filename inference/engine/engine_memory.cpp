@@ -93,22 +93,26 @@ std::size_t EngineMemory::new_kv_bytes(const PassSize& size, std::span<const Pas
                            core_.shape.layers, core_.shape.kv_heads, rows);
 }
 
-void EngineMemory::check(const PassSize& pass, std::span<const Pass> passes,
-                         std::int64_t at_once) const {
+void EngineMemory::check(PassSize size, std::span<const Pass> passes, std::int64_t at_once) const {
   if (core_.options.memory_limit == 0) return;
-  PassSize active = pass;  // rows with activations at the same time
+  for (const Pass& pass : passes) {
+    const std::int64_t context = cached_tokens(*pass.sequence) + std::ssize(pass.tokens);
+    size.total_context += context;
+    size.longest_context = std::max(size.longest_context, context);
+  }
+  PassSize active = size;  // rows with activations at the same time
   active.math = core_.math;
   std::size_t waiting = 0;
-  if (at_once > 0 && at_once < pass.rows) {
+  if (at_once > 0 && at_once < size.rows) {
     active.rows = at_once;
-    waiting = static_cast<std::size_t>((pass.rows - at_once) *
+    waiting = static_cast<std::size_t>((size.rows - at_once) *
                                        (core_.model.config().hidden + core_.shape.head_dim)) *
               sizeof(float) * core_.stages.size();
   }
   const Stage& any = core_.stages.front();
   const std::size_t need =
       core_.model.weight_bytes() + kv_bytes() + (any.memory->is_host() ? host_kv_bytes() : 0) +
-      new_kv_bytes(pass, passes) +
+      new_kv_bytes(size, passes) +
       workspace_bytes_of(core_.model.config(), active,
                          any.backend.scratch_bytes(core_.model.config(), active),
                          core_.stages.size()) +
@@ -119,7 +123,7 @@ void EngineMemory::check(const PassSize& pass, std::span<const Pass> passes,
   if (need > core_.options.memory_limit) {
     throw memory_error(
         "needs {} MiB for {} rows on {} cached tokens, more than the limit of {} MiB", need >> 20,
-        pass.rows, pass.longest_context, core_.options.memory_limit >> 20);
+        size.rows, size.longest_context, core_.options.memory_limit >> 20);
   }
 }
 

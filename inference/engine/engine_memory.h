@@ -23,9 +23,10 @@ class EngineMemory {
   std::size_t workspace_bytes() const;
   /// Must be called between passes.
   void release_workspace();
-  /// Refuses passes that need more than the engine's memory limit.
+  /// Refuses passes that need more than the engine's memory limit.  size: of `passes`, without the
+  /// contexts.
   /// @throws Error (memory)
-  void check(const PassSize& pass, std::span<const Pass> passes, std::int64_t at_once) const;
+  void check(PassSize size, std::span<const Pass> passes, std::int64_t at_once) const;
 
  private:
   /// Bytes in addition to the cached tokens if layers are offloaded or a method has an index: the

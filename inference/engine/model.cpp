@@ -13,6 +13,7 @@
 #include "common/file.h"
 #include "common/random.h"
 #include "common/text.h"
+#include "inference/model/elements.h"
 #include "inference/model/embedded_model.h"
 #include "inference/model/rope.h"
 
@@ -100,24 +101,6 @@ void check_fits(const Checkpoint& c, DType dtype) {
         "{}: found weights of {:.1f} GiB, expected at most this machine's {:.1f} GiB", c.name,
         need / (1 << 30), have / (1 << 30));
   }
-}
-
-/// Whether the exponent of no element has all bits set, as those of infinities and NaN have.
-/// No early exit, so that the loop is vectorised.
-template <typename Element>
-bool all_below(const std::byte* data, std::size_t count, Element exponent) {
-  int found = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    Element x;
-    std::memcpy(&x, data + i * sizeof(x), sizeof(x));
-    found |= (x & exponent) == exponent ? 1 : 0;
-  }
-  return found == 0;
-}
-
-bool all_finite(const std::byte* data, DType type, std::size_t count) {
-  if (type == DType::kF32) return all_below<std::uint32_t>(data, count, 0x7F800000);
-  return all_below<std::uint16_t>(data, count, type == DType::kF16 ? 0x7C00 : 0x7F80);
 }
 
 /// Refuses checkpoints with tensors that were not loaded: config.json then describes another model.

@@ -36,6 +36,28 @@ namespace turnbench {
 
 HWY_EXPORT(store_bf16);
 
+namespace {
+
+/// Whether the exponent of no element has all bits set, as those of infinities and NaN have.
+/// No early exit, so that the loop is vectorised.
+template <typename Element>
+bool all_below(const std::byte* data, std::size_t count, Element exponent) {
+  int found = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    Element x;
+    std::memcpy(&x, data + i * sizeof(x), sizeof(x));
+    found |= (x & exponent) == exponent ? 1 : 0;
+  }
+  return found == 0;
+}
+
+}  // namespace
+
+bool all_finite(const std::byte* data, DType type, std::size_t count) {
+  if (type == DType::kF32) return all_below<std::uint32_t>(data, count, 0x7F800000);
+  return all_below<std::uint16_t>(data, count, type == DType::kF16 ? 0x7C00 : 0x7F80);
+}
+
 void store_elements(std::span<const float> in, DType type, std::byte* out) {
   switch (type) {
     case DType::kF32:

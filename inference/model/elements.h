@@ -11,4 +11,7 @@ namespace turnbench {
 /// elements, aligned to them.
 void store_elements(std::span<const float> in, DType type, std::byte* out);
 
+/// Whether no element is infinite or NaN.  data: `count` elements, at any alignment.
+bool all_finite(const std::byte* data, DType type, std::size_t count);
+
 }  // namespace turnbench

@@ -25,9 +25,7 @@ struct TwoPasses {
 TwoPasses in_two_passes(const SmallWorld& world, const std::string& spec,
                         const Conversation& conversation, int turn) {
   const std::vector<Span>& all = conversation.prompt.spans;
-  const auto question = std::find_if(all.begin(), all.end(), [&](const Span& s) {
-    return s.kind == SpanKind::kQuestion && s.turn == turn;
-  });
+  const auto question = question_of(all, turn);
   const auto begin = static_cast<std::size_t>(question->begin);
   const std::vector<Span> before(all.begin(), question);
   const auto backend = make_cpu_backend(1);
@@ -50,16 +48,12 @@ TwoPasses in_two_passes(const SmallWorld& world, const std::string& spec,
   };
   compute(prompt.first(begin), Pass::Kind::kPrefill, true);
   std::vector<float> logits = compute(prompt.subspan(begin), Pass::Kind::kPrefill, false);
-  TwoPasses out{{}, sequence.mean_tokens()};
-  const std::vector<int>& stops = world.renderer.stop_tokens();
-  while (std::ssize(out.answer) < kFourTokens.max_new_tokens) {
-    const auto best =
-        static_cast<int>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-    if (std::find(stops.begin(), stops.end(), best) != stops.end()) break;
-    out.answer.push_back(best);
-    logits = compute(std::span(out.answer).last(1), Pass::Kind::kDecode, false);
-  }
-  return out;
+  const double kept = sequence.mean_tokens();
+  return {greedy_answer(world, std::move(logits),
+                        [&](std::span<const int> token) {
+                          return compute(token, Pass::Kind::kDecode, false);
+                        }),
+          kept};
 }
 
 TEST(BeforeQuestion, EqualsTwoPasses) {
@@ -123,9 +117,7 @@ TEST(BeforeQuestion, SharesOfSentencesReadAreOfTheTextBefore) {
   for (int turn = 0; turn < 2; ++turn) {
     conversation.begin_turn(world.renderer, kFourTokens, Answers::kGold, turn);
     const std::vector<Span>& spans = conversation.prompt.spans;
-    const auto question = std::find_if(spans.begin(), spans.end(), [&](const Span& s) {
-      return s.kind == SpanKind::kQuestion && s.turn == turn;
-    });
+    const auto question = question_of(spans, turn);
     Cells share, tokens;
     const auto shares = run("50%", share),
                numbers = run(std::to_string(question->begin / 2), tokens);
@@ -176,28 +168,7 @@ TEST(BeforeQuestion, DoesNotDependOnTheBatch) {
            "int8+kvzip:budget=40" + kBeforeQuestion}) {
     cells.add(spec);
   }
-  Decoding fidelity = kFourTokens;
-  fidelity.fidelity = Along::kFull;
-  const auto together = by_key(world.run({{&dialogue, cells.cells}}, kFourTokens).records),
-             measured = by_key(world.run({{&dialogue, cells.cells}}, fidelity).records);
-  Decoding isolated = kFourTokens;
-  isolated.isolated = true;
-  for (const UnitCell& cell : cells.cells) {
-    const auto alone = by_key(world.run({{&dialogue, {cell}}}, kFourTokens).records),
-               timed = by_key(world.run({{&dialogue, {cell}}}, isolated).records);
-    for (int turn = 0; turn < 3; ++turn) {
-      const RecordKey key{cell.key, dialogue.id, turn};
-      const Result& want = together.at(key);
-      EXPECT_EQ(want.error, "") << cell.key;
-      EXPECT_TRUE(alone.at(key) == want) << cell.key << ", turn " << turn;
-      EXPECT_TRUE(measured.at(key) == want) << cell.key << ", turn " << turn;
-      if (turn > 0 && cell.answers == Answers::kOwn) continue;  // stop tokens end no timed answer
-      const std::vector<int>& got = timed.at(key).answer_tokens;
-      ASSERT_LE(want.answer_tokens.size(), got.size());
-      EXPECT_TRUE(std::equal(want.answer_tokens.begin(), want.answer_tokens.end(), got.begin()))
-          << cell.key << ", turn " << turn;
-    }
-  }
+  expect_independence_of_the_batch(world, dialogue, cells.cells);
 }
 
 TEST(BeforeQuestion, NeedsTextBeforeTheQuestion) {

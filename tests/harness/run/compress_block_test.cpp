@@ -30,14 +30,8 @@ ByHand in_blocks(const SmallWorld& world, const std::string& spec, std::size_t b
   Sequence sequence = engine.make_sequence(method.make());
   const std::vector<int>& prompt = conversation.prompt.tokens;
   std::size_t end = prompt.size();
-  if (method.policies().evicts_before_question) {
-    for (const Span& s : conversation.prompt.spans) {
-      if (s.kind == SpanKind::kQuestion && s.turn == turn) {
-        end = static_cast<std::size_t>(s.begin);
-        break;
-      }
-    }
-  }
+  if (method.policies().evicts_before_question)
+    end = static_cast<std::size_t>(question_of(conversation.prompt.spans, turn)->begin);
   const DialogueView whole = world.renderer.view(conversation.prompt, *conversation.dialogue, turn);
   const auto compute = [&](std::span<const int> tokens, bool evict, bool decodes = false) {
     std::vector<Span> spans;
@@ -59,16 +53,10 @@ ByHand in_blocks(const SmallWorld& world, const std::string& spec, std::size_t b
   for (std::size_t first = 0; first < end; first += block)
     logits = compute(std::span(prompt).subspan(first, std::min(block, end - first)), true);
   if (end < prompt.size()) logits = compute(std::span(prompt).subspan(end), false);
-  ByHand out{{}, sequence.mean_tokens()};
-  const std::vector<int>& stops = world.renderer.stop_tokens();
-  while (std::ssize(out.answer) < kFourTokens.max_new_tokens) {
-    const auto best =
-        static_cast<int>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-    if (std::find(stops.begin(), stops.end(), best) != stops.end()) break;
-    out.answer.push_back(best);
-    logits = compute(std::span(out.answer).last(1), true, true);
-  }
-  return out;
+  const double kept = sequence.mean_tokens();
+  return {greedy_answer(world, std::move(logits),
+                        [&](std::span<const int> token) { return compute(token, true, true); }),
+          kept};
 }
 
 TEST(CompressBlock, EqualsOnePassPerBlock) {
@@ -149,28 +137,7 @@ TEST(CompressBlock, DoesNotDependOnTheBatch) {
            "kivi:residual=32+" + snapkv + kBlocks, "pyramidkv:budget=24,window=4" + kBlocks}) {
     cells.add(spec);
   }
-  Decoding fidelity = kFourTokens;
-  fidelity.fidelity = Along::kFull;
-  const auto together = by_key(world.run({{&dialogue, cells.cells}}, kFourTokens).records),
-             measured = by_key(world.run({{&dialogue, cells.cells}}, fidelity).records);
-  Decoding isolated = kFourTokens;
-  isolated.isolated = true;
-  for (const UnitCell& cell : cells.cells) {
-    const auto alone = by_key(world.run({{&dialogue, {cell}}}, kFourTokens).records),
-               timed = by_key(world.run({{&dialogue, {cell}}}, isolated).records);
-    for (int turn = 0; turn < 3; ++turn) {
-      const RecordKey key{cell.key, dialogue.id, turn};
-      const Result& want = together.at(key);
-      EXPECT_EQ(want.error, "") << cell.key;
-      EXPECT_TRUE(alone.at(key) == want) << cell.key << ", turn " << turn;
-      EXPECT_TRUE(measured.at(key) == want) << cell.key << ", turn " << turn;
-      if (turn > 0 && cell.answers == Answers::kOwn) continue;  // stop tokens end no timed answer
-      const std::vector<int>& got = timed.at(key).answer_tokens;
-      ASSERT_LE(want.answer_tokens.size(), got.size());
-      EXPECT_TRUE(std::equal(want.answer_tokens.begin(), want.answer_tokens.end(), got.begin()))
-          << cell.key << ", turn " << turn;
-    }
-  }
+  const auto together = expect_independence_of_the_batch(world, dialogue, cells.cells);
   for (const UnitCell& cell : cells.cells) {
     const std::string host = ",placement=host";
     const std::size_t at = cell.key.find(host);

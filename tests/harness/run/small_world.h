@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -92,5 +93,58 @@ class Cells {
  private:
   std::deque<Method> methods_;
 };
+
+/// The question of a turn in its prompt.
+inline std::vector<Span>::const_iterator question_of(const std::vector<Span>& spans, int turn) {
+  return std::find_if(spans.begin(), spans.end(), [&](const Span& s) {
+    return s.kind == SpanKind::kQuestion && s.turn == turn;
+  });
+}
+
+/// The greedy answer, of up to four tokens, after a prompt with these logits.  step(token): the
+/// logits after a token.
+template <typename Step>
+std::vector<int> greedy_answer(const SmallWorld& world, std::vector<float> logits,
+                               const Step& step) {
+  std::vector<int> out;
+  const std::vector<int>& stops = world.renderer.stop_tokens();
+  while (std::ssize(out) < kFourTokens.max_new_tokens) {
+    const auto best =
+        static_cast<int>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    if (std::find(stops.begin(), stops.end(), best) != stops.end()) break;
+    out.push_back(best);
+    logits = step(std::span(out).last(1));
+  }
+  return out;
+}
+
+/// Expects the results of cells that run together also from each cell alone, alone with times, and
+/// with fidelity.  Returns them.
+inline std::map<RecordKey, Result> expect_independence_of_the_batch(
+    const SmallWorld& world, const Dialogue& dialogue, const std::vector<UnitCell>& cells) {
+  Decoding fidelity = kFourTokens;
+  fidelity.fidelity = Along::kFull;
+  const auto together = by_key(world.run({{&dialogue, cells}}, kFourTokens).records),
+             measured = by_key(world.run({{&dialogue, cells}}, fidelity).records);
+  Decoding isolated = kFourTokens;
+  isolated.isolated = true;
+  for (const UnitCell& cell : cells) {
+    const auto alone = by_key(world.run({{&dialogue, {cell}}}, kFourTokens).records),
+               timed = by_key(world.run({{&dialogue, {cell}}}, isolated).records);
+    for (int turn = 0; turn < std::ssize(dialogue.turns); ++turn) {
+      const RecordKey key{cell.key, dialogue.id, turn};
+      const Result& want = together.at(key);
+      EXPECT_EQ(want.error, "") << cell.key;
+      EXPECT_TRUE(alone.at(key) == want) << cell.key << ", turn " << turn;
+      EXPECT_TRUE(measured.at(key) == want) << cell.key << ", turn " << turn;
+      if (turn > 0 && cell.answers == Answers::kOwn) continue;  // stop tokens end no timed answer
+      const std::vector<int>& got = timed.at(key).answer_tokens;
+      EXPECT_TRUE(want.answer_tokens.size() <= got.size() &&
+                  std::equal(want.answer_tokens.begin(), want.answer_tokens.end(), got.begin()))
+          << cell.key << ", turn " << turn;
+    }
+  }
+  return together;
+}
 
 }  // namespace turnbench::test
