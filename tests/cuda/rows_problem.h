@@ -49,7 +49,7 @@ class Problem {
     host_.extend(positions_);
     for (int j = 0; j < c.keys; ++j) {
       float *key = keys_.data() + j * c.head_dim, *value = values_.data() + j * c.head_dim;
-      host_.write(j, key, value, nullptr);
+      host_.write(j, {key, 1, c.head_dim}, {value, 1, c.head_dim});
       // The cached values after rounding to the cache's dtype.
       host_.read_key(j, key);
       host_.read_value(j, value);
