@@ -56,8 +56,10 @@ MethodSettings settings_of(const MethodInfo& method) {
   out.evicts_at_prompt_ends = evicts_at_prompt_ends(defaults);
   if (!out.evicts_at_prompt_ends) out.compress_with = setting_for_prompt_ends(method);
   out.can_compress = out.evicts_at_prompt_ends || !out.compress_with.empty();
-  out.can_compress_blocks = defaults && defaults->eviction && !defaults->selection &&
-                            !defaults->prefill && !defaults->has_scoring_passes();
+  if (defaults && defaults->eviction && !defaults->selection && !defaults->prefill) {
+    const auto scoring = defaults->eviction->scoring_passes();
+    out.can_compress_blocks = scoring == nullptr || scoring->works_in_blocks();
+  }
   if (defaults && defaults->group_codec() != nullptr) return out;
   out.placement = placement_parameters();
   for (ParameterInfo& p : out.placement) {

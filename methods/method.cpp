@@ -56,9 +56,10 @@ void check_compression(const Method::Part& part, const Policies& policies,
   if (part.compress_block == 0) return;
   const std::string tokens = std::to_string(part.compress_block);
   if (eviction == nullptr) refuse(compress_block_parameter(), tokens, "evicts nothing", "evicts");
-  if (policies.has_scoring_passes()) {
+  const auto scoring = eviction->scoring_passes();
+  if (scoring != nullptr && !scoring->works_in_blocks()) {
     refuse(compress_block_parameter(), tokens, "computes the prompt again to score its tokens",
-           "scores tokens by the rows of the prompt");
+           "does not");
   }
 }
 

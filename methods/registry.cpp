@@ -28,6 +28,7 @@
   X(rkv)                     \
   X(duoattention)            \
   X(kvzip)                   \
+  X(epicache)                \
   X(oracle)                  \
   X(sparq)                   \
   X(infllm)                  \

@@ -42,14 +42,14 @@ void add_turn(const PlannedTurn& turn, const PromptLengths& lengths, std::size_t
                                                                            : before;
     PlannedPrefill& planned =
         out.emplace_back(PlannedPrefill{first - (repeats ? question_before : 0), prompt, {}});
-    std::set<std::string> scorings;
+    std::set<std::string> scorings;  // by key
     for (const std::size_t cell : prefill.cells) {
       use(planned, cell);
       const auto& eviction = turn.cells[cell].method->policies().eviction;
-      if (const auto scoring = eviction ? eviction->scoring_passes() : nullptr)
-        scorings.insert(scoring->key());
+      const auto scoring = eviction ? eviction->scoring_passes() : nullptr;
+      if (scoring != nullptr && scorings.insert(scoring->key()).second)
+        planned.scoring_rows += scoring->tokens_of_passes(static_cast<int>(prompt));
     }
-    planned.scorings = static_cast<int>(scorings.size());
     const UnitCell& cell = turn.cells[prefill.first];
     planned.block = block_of(cell, t);
     if (planned.block > 0) planned.kept = kept_tokens(*cell.method, prompt);
@@ -67,23 +67,25 @@ void add_unit(const Unit& unit, const PromptLengths& lengths, bool isolated,
 }  // namespace
 
 double PlannedPrefill::flops(const ModelConfig& config) const {
-  // A repeated row attends to all rows of the prompt.  The passes also attend to themselves and
+  // A row of a scoring pass attends to all cached tokens.  The passes also attend to themselves and
   // have instructions, which are not counted.
-  const double n = static_cast<double>(end);
+  const auto scoring = static_cast<double>(scoring_rows);
   if (block > 0) {
-    double pairs = 0;
+    double pairs = 0, computed = 0;
     std::int64_t before = std::min(begin, kept);
     for (std::int64_t first = begin; first < end; first += block) {
       const std::int64_t rows = std::min(block, end - first);
-      pairs +=
-          static_cast<double>(rows) * (static_cast<double>(before) + static_cast<double>(rows) / 2);
+      pairs += static_cast<double>(rows) *
+                   (static_cast<double>(before) + static_cast<double>(rows) / 2) +
+               scoring * static_cast<double>(before + rows);
+      computed += static_cast<double>(rows) + scoring;
       before = std::min(before + rows, kept);
     }
-    return config.linear_flops_per_token() * static_cast<double>(tokens()) +
-           attention_flops(config, pairs);
+    return config.linear_flops_per_token() * computed + attention_flops(config, pairs);
   }
   return prefill_flops(config, end) - prefill_flops(config, begin) +
-         scorings * (config.linear_flops_per_token() * n + attention_flops(config, n * n));
+         config.linear_flops_per_token() * scoring +
+         attention_flops(config, scoring * static_cast<double>(end));
 }
 
 std::vector<PlannedPrefill> planned_prefills(const Unit& unit, const PromptLengths& lengths,

@@ -16,8 +16,8 @@ struct PlannedPrefill {
   std::int64_t begin = 0, end = 0;  ///< tokens; begin > 0: continues another prefill
   /// The unit's cells that use it, as indices.  Empty if only the reference of fidelity does.
   std::vector<std::size_t> cells;
-  /// Times that scoring passes of evictions repeat rows [0, end) after it.
-  int scorings = 0;
+  /// Rows of the scoring passes after it, or after each of its blocks.
+  std::int64_t scoring_rows = 0;
   /// Rows between evictions, and tokens that are left after an eviction; 0: no evictions within it.
   std::int64_t block = 0, kept = 0;
 

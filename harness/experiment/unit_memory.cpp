@@ -93,8 +93,8 @@ class UnitMemory {
   }
   /// Whether an eviction runs in a single pass over the new tokens of a cache that is evicted
   /// again: each layer evicts before the next one stores its tokens.
-  static bool evicts_by_layers(std::int64_t rows) {
-    return rows <= Engine::Options().prefill_chunk;
+  static bool evicts_by_layers(const Policies& p, std::int64_t rows) {
+    return rows <= Engine::Options().prefill_chunk && !p.has_scoring_passes();
   }
 
   /// Adds a branch with `own` tokens in its own pages, and the working sets of its steps.
@@ -116,8 +116,7 @@ class UnitMemory {
     out_.add_resource(p);
     if (const auto scoring = prefills_ && p.eviction ? p.eviction->scoring_passes() : nullptr) {
       // The passes of one method at a time.
-      const int repeated = scoring->most_repeated_tokens(static_cast<int>(prompt_));
-      scored_ = std::max<std::int64_t>(scored_, repeated);
+      scored_ = std::max<std::int64_t>(scored_, scoring->longest_pass(static_cast<int>(prompt_)));
     }
     return needs;
   }
@@ -239,7 +238,7 @@ class UnitMemory {
                            in_blocks ? std::min(prompt_, kept_of_prompt(method) + rows) : prompt_;
     const bool again = p.eviction && !restarts && cell.history == History::kRecompress;
     std::int64_t own = answer_;
-    if ((in_blocks || again) && evicts_by_layers(rows)) {
+    if ((in_blocks || again) && evicts_by_layers(p, rows)) {
       own += kept_of_prompt(method);
       out_.add_pages_of_layers(1, rows, sets_of(method), out_.layout(p));
     } else if (in_blocks) {

@@ -175,6 +175,13 @@ DialogueView PromptRenderer::view(const Prompt& prompt, const Dialogue& dialogue
   DialogueView out;
   out.tokens = prompt.tokens;
   out.spans = prompt.spans;
+  out.prompt = prompt.tokens;
+  out.prompt_spans = prompt.spans;
+  const auto question = std::find_if(prompt.spans.begin(), prompt.spans.end(), [&](const Span& s) {
+    return s.kind == SpanKind::kQuestion && s.turn == turn;
+  });
+  if (question != prompt.spans.end())
+    out.question = out.prompt.subspan(question->begin, question->end - question->begin);
   out.turn = turn;
   out.token_text = [this](int token) { return tokenizer_.token_text(token); };
   out.encode = [this](std::string_view text) { return tokenizer_.encode(text, {}); };

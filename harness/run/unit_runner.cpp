@@ -182,6 +182,8 @@ void UnitRunner::find_question(Branch& b) {
   }
   b.view_before_question = b.view;
   b.view_before_question.spans = std::span(spans.begin(), question);
+  b.view_before_question.prompt = b.view.prompt.first(b.question_begin);
+  b.view_before_question.prompt_spans = b.view_before_question.spans;
 }
 
 void UnitRunner::check_eager(Branch& b) const {

@@ -71,6 +71,11 @@ void Engine::evict_by_scores(const Pass& pass) {
   Sequence& s = *pass.sequence;
   DialogueView dialogue = pass.dialogue != nullptr ? *pass.dialogue : DialogueView{};
   dialogue.tokens = s.tokens;
+  dialogue.embedding = [&table = core_.model.embedding()](int token) {
+    std::vector<float> out(static_cast<std::size_t>(table.in()));
+    table.read_row(token, out.data());
+    return out;
+  };
   for (auto& [key, scored] : scored_sequences(pass)) {
     const auto start = Clock::now();
     const double pairs = run_scoring_passes(s, dialogue, *scored.scoring);

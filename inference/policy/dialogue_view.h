@@ -32,6 +32,16 @@ struct DialogueView {
   /// The tokens that the chat template writes between a message and its answer, without the answer
   /// prefix; may be null.
   std::function<std::vector<int>()> cue = nullptr;
+  /// The text that the turn's eviction compresses, and its spans: the prompt, or with
+  /// Policies::evicts_before_question the part before the question.  `tokens` and `spans` contain
+  /// only its beginning while its blocks are computed.  Empty: unknown.
+  std::span<const int> prompt = {};
+  std::span<const Span> prompt_spans = {};
+  /// The tokens of the turn's question.  With Policies::evicts_before_question, they may only
+  /// choose among compressed caches that do not depend on them.  Empty: unknown.
+  std::span<const int> question = {};
+  /// The model's input embedding of a token, [hidden]; set by the engine for ScoringPasses::begin.
+  std::function<std::vector<float>(int token)> embedding = nullptr;
 };
 
 }  // namespace turnbench

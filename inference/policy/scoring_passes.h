@@ -17,8 +17,13 @@ class ScoringPasses {
   virtual ~ScoringPasses() = default;
   /// Names the computation and all settings that it depends on.
   virtual std::string key() const = 0;
-  /// The number of tokens of the prompt that the longest pass repeats, for memory estimates.
-  virtual int most_repeated_tokens(int prompt_tokens) const = 0;
+  /// Estimates for plans, for a prompt of `prompt_tokens` tokens: an upper bound of the tokens of
+  /// the longest pass, and the tokens of all passes; without instructions.
+  virtual int longest_pass(int prompt_tokens) const = 0;
+  virtual int tokens_of_passes(int prompt_tokens) const = 0;
+  /// Whether the passes can also score the tokens that are left after a block of a prompt
+  /// (Policies::compress_block).
+  virtual bool works_in_blocks() const { return false; }
   /// The tokens of each pass, at the positions after the prompt: [passes][tokens].  Called once,
   /// before the first pass.
   virtual std::vector<std::vector<int>> begin(const DialogueView& dialogue) = 0;

@@ -24,9 +24,8 @@ class ReconstructionScores : public ScoringPasses {
   explicit ReconstructionScores(const Settings& settings) : s_(settings) {}
 
   std::string key() const override;
-  int most_repeated_tokens(int prompt_tokens) const override {
-    return std::min(prompt_tokens, s_.chunk);
-  }
+  int longest_pass(int prompt_tokens) const override { return std::min(prompt_tokens, s_.chunk); }
+  int tokens_of_passes(int prompt_tokens) const override { return prompt_tokens; }
   std::vector<std::vector<int>> begin(const DialogueView& dialogue) override;
   void score(const LayerView& view, std::size_t pass) override;
 

@@ -23,8 +23,16 @@ using LayerSizes = std::vector<int>;
 LayerSizes sizes(const std::string& spec, Layer& layer) {
   LayerSizes out;
   const Policies p = Method::parse(spec).make();
+  const auto scoring = p.eviction->scoring_passes();
+  if (scoring != nullptr) {  // of the layer's own rows
+    layer.dialogue.embedding = [](int) { return std::vector<float>{1}; };
+    scoring->begin(layer.dialogue);
+    for (int l = 0; l < 4; ++l) scoring->score(layer.view(l), 0);
+  }
   for (int l = 0; l < 4; ++l) {
-    const KeepSets kept = p.eviction->after_prefill(layer.view(l));
+    LayerView view = layer.view(l);
+    view.scoring = scoring.get();
+    const KeepSets kept = p.eviction->after_prefill(view);
     out.push_back(kept.keep_all() ? layer.n : static_cast<int>(kept.slots[0].size()));
   }
   return out;
@@ -49,6 +57,8 @@ TEST(LayerBudgets, EveryEvictionMethodTakesThem) {
         << spec;
   }
   EXPECT_EQ(sizes("tova:budget=41,layers=4/3/2/1", layer), (LayerSizes{65, 49, 33, 17}));
+  EXPECT_EQ(sizes("epicache:budget=40,heads=uniform,layers=4/3/2/1", layer),
+            (LayerSizes{64, 48, 32, 16}));
   const Policies ada = Method::parse("adakv:budget=48,window=8,layers=4/3/2/1").make();
   for (int l = 0; l < 4; ++l) {
     const auto kept = ada.eviction->after_prefill(layer.view(l)).slots;

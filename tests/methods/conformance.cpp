@@ -194,10 +194,14 @@ void ConformanceChecks::split_prefills_agree(const Candidate& candidate) {
   Sequence earlier = machine.engine.make_sequence(candidate.make());
   prefix.turn_with_forks(std::span(prompt_).first(first_part), {&earlier});
   Sequence fork = machine.engine.make_sequence(candidate.make());
-  const Logits first = prefix.turn_with_forks(std::span(prompt_).subspan(first_part), {&fork});
+  Conversation whole(machine.engine, {});  // labels the prompt as one turn, as in `want`
+  const DialogueView dialogue = whole.begin_turn(prompt_);
+  Pass pass = prefix.prefill_pass(std::span(prompt_).subspan(first_part), dialogue);
+  pass.forks = {&fork};
+  const Logits first = machine.engine.prefill({&pass, 1})[0];
   require(agree(machine, first, want[0]), "prompt: found other logits");
   Conversation rest(machine.engine, std::move(fork));
-  rest.spans = prefix.spans;
+  rest.spans = whole.spans;
   require_continues(machine, rest, answer_, want);
 }
 

@@ -1,4 +1,5 @@
 #include "methods/parts/kmeans.h"
+#include "methods/parts/kmeans_plus_plus.h"
 #include "methods/parts/scores.h"
 
 #include <fmt/format.h>
@@ -180,6 +181,65 @@ TEST(KMeans, AgreesWithScikitLearn) {
     for (const std::int32_t label : found.labels) ++sizes[label];
     EXPECT_EQ(sizes, c.at("sizes").get<std::vector<int>>());
   }
+}
+
+// The definition, with a scan instead of sums of distances.
+TEST(KMeansPlusPlus, EqualsThePlainAlgorithm) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    Random random(seed);
+    const PackedRows rows = golden_rows(random, 80, 3, 5);
+    const auto distance = [&](std::int64_t a, std::int64_t b) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < 3; ++i)
+        sum += std::pow(static_cast<double>(rows.view()(a, i)) - rows.view()(b, i), 2);
+      return sum;
+    };
+    const auto to_nearest = [&](std::int64_t row, const Indices& chosen) {
+      double out = INFINITY;
+      for (const std::int32_t c : chosen) out = std::min(out, distance(row, c));
+      return out;
+    };
+    const auto left = [&](Indices chosen, std::int32_t next) {
+      chosen.push_back(next);
+      double sum = 0;
+      for (int row = 0; row < 80; ++row) sum += to_nearest(row, chosen);
+      return sum;
+    };
+    Random draws(seed), same(seed);
+    Indices want = {static_cast<std::int32_t>(draws.below(80))};
+    while (want.size() < 12) {
+      double all = 0;
+      for (int row = 0; row < 80; ++row) all += to_nearest(row, want);
+      std::int32_t best = -1;
+      for (int trial = 0; trial < 4; ++trial) {  // 2 + floor(log 12)
+        double rest = draws.uniform() * all;
+        std::int32_t row = 0;
+        while (row < 79 && (rest -= to_nearest(row, want)) > 0) ++row;
+        if (best < 0 || left(want, row) < left(want, best)) best = row;
+      }
+      want.push_back(best);
+    }
+    EXPECT_EQ(k_means_plus_plus(rows.view(), 12, same), want) << seed;
+  }
+}
+
+TEST(KMeansPlusPlus, ChoosesRowsOfAllDistantGroups) {
+  PackedRows rows{{}, 1};
+  for (int i = 0; i < 40; ++i) rows.values.push_back(static_cast<float>(1000 * (i % 4) + i));
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    Random random(seed);
+    std::set<int> groups;
+    for (const std::int32_t row : k_means_plus_plus(rows.view(), 4, random)) groups.insert(row % 4);
+    EXPECT_EQ(groups.size(), 4u) << seed;
+  }
+}
+
+TEST(KMeansPlusPlus, AcceptsEqualRows) {
+  const PackedRows rows{{2, 2, 2}, 1};
+  Random random(1);
+  EXPECT_EQ(k_means_plus_plus(rows.view(), 3, random).size(), 3u);
+  EXPECT_EQ(message_of([&] { k_means_plus_plus(rows.view(), 4, random); }),
+            "k-means++: found 4 clusters for 3 rows, expected 1 to 3");
 }
 
 // A worked example: without relocation the centroids would be 10, 10 and 0.5.

@@ -6,6 +6,7 @@ decoding return what they do after each layer.
 
 import numpy as np
 
+from episodes import of_question
 from model import Hooks, attention_weights
 from ranking import best, best_and_last, groups, pooled, whole_numbers, window_scores
 
@@ -356,3 +357,30 @@ def kvzip(prompt, budget, sinks=4, chunk=2048, first=1):
     kept = np.isin(np.arange(scores.size), slots).reshape(scores.shape)
     return _evict(prompt, lambda rows: [
         np.flatnonzero(k[own]) for k, own in zip(kept[rows.layer], rows.cache.positions)])
+
+
+def epicache(prompt, budget, episodes=4, utterances=4, medoids=8, heads="adaptive"):
+    """The tokens with the highest attention of a prompt for the facts of the question's episode."""
+    model, tokens = prompt.model, len(prompt.tokens)
+    text = model.tokenize(
+        "\n\nExtract essential information from this conversation segment. Identify speaker names, "
+        "personas, key events with dates/times, personal details, commitments, opinions, "
+        "relationships, emotional moments, and unique experiences.") + prompt.cue
+    for window in of_question(prompt, episodes, utterances, medoids):
+        text = text + window + model.tokenize("\n")
+    kept = []
+
+    def observe(rows):
+        prompt.pairs += rows.pairs / model.layers
+        scores = [np.max([attention_weights(rows.logits(head, positions < tokens)).max(0)
+                          for head in range(own * model.group, (own + 1) * model.group)], 0)
+                  for own, positions in enumerate(rows.cache.positions)]
+        if heads == "uniform":
+            kept.append([best(own, budget) for own in scores])
+            return
+        chosen = best(np.concatenate(scores), budget * model.kv_heads)
+        ends = np.cumsum([len(own) for own in scores])
+        kept.append([chosen[(chosen >= end - len(own)) & (chosen < end)] - (end - len(own))
+                     for end, own in zip(ends, scores)])
+    model.forward(text, prompt.copy().caches, tokens, Hooks(end=observe))
+    return _evict(prompt, lambda rows: kept[rows.layer])

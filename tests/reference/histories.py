@@ -28,7 +28,7 @@ class KeptTurn(Turn):
             computed = super()._computed(method)
             if self.previous and not method.block:
                 computed = Prompt(self.model, computed.tokens, self.cue,
-                                  before=self._before(method))
+                                  before=self._before(method), asked=self.asked)
             self.computed[method.label] = computed
         return self.computed[method.label].copy()
 

@@ -41,8 +41,9 @@ class Method(typing.NamedTuple):
 
     @property
     def always(self):
-        """The method is applied even if the budget is not smaller than the prompt."""
-        return self.function is s.rocketkv
+        """The method is applied even if the budget is not smaller than the prompt: rocketkv selects
+        then, and epicache computes its scores."""
+        return self.function in (s.rocketkv, e.epicache)
 
     @property
     def text(self):
@@ -76,6 +77,8 @@ _EVICTIONS = [
     Method(e.expected_attention, dict(budget=64)),
     Method(e.lagkv, dict(budget=64, lag=8)),
     Method(e.kvzip, dict(budget=96, chunk=100)),
+    Method(e.epicache, dict(budget=64)),
+    Method(e.epicache, dict(budget=64, episodes=3, utterances=1, medoids=2, heads="uniform")),
     Method(s.rocketkv, dict(budget=64, answer=8)),
     Method(s.rocketkv, dict(budget=0.2, window=8, kernel=7, answer=8)),
 ]
@@ -150,6 +153,7 @@ _KEPT = _ONCE + [
     Method(e.expected_attention, dict(budget=64)),
     Method(e.lagkv, dict(budget=64, lag=8)),
     Method(e.kvzip, dict(budget=96, chunk=100)),
+    Method(e.epicache, dict(budget=64)),
     Method(s.quest, dict(budget=0.25, page=8)),
     Method(s.sentencekv, dict(budget=34, sinks=4, recent=8)),
     Method(s.specontext, dict(budget=64, head="tiny", sinks=4, level="batch", n_max=2048)),
@@ -180,6 +184,7 @@ _BLOCKS = [  # the last block has any number of tokens
     Method(e.pyramidkv, dict(budget=96), block=100),
     Method(e.adakv, dict(budget=64), block=70),
     Method(e.lagkv, dict(budget=64, lag=8), block=100),
+    Method(e.epicache, dict(budget=64, episodes=3, utterances=1, medoids=2), block=100),
 ]
 METHODS = _EVICTIONS + [m._replace(before_question=True) for m in _EVICTIONS] + _OTHERS
 METHODS += _CODECS + _BLOCKS + [m._replace(before_question=True) for m in _BLOCKS]

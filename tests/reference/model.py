@@ -207,11 +207,14 @@ class Model:
 class Prompt:
     """A computed prompt: `layers`, the Rows of each layer; `last`, the log-probabilities after its
     last token.  cue: the text at the end of the complete prompt, as tokens.  dialogue: its id.
-    before: a prompt with which `tokens` begin, whose caches are continued.  pairs: of rows and
+    before: a prompt with which `tokens` begin, whose caches are continued.  text: all tokens that
+    the turn computes before it evicts for the last time.  asked: its question.  pairs: of rows and
     cached tokens, as a mean over layers and KV heads."""
 
-    def __init__(self, model, tokens, cue, hooks=Hooks(), dialogue="", before=None):
+    def __init__(self, model, tokens, cue, hooks=Hooks(), dialogue="", before=None, text=None,
+                 asked=None):
         self.model, self.tokens, self.cue, self.layers = model, tokens, cue, []
+        self.text, self.asked = text or tokens, asked
         self.dialogue = dialogue
         first = len(before.tokens) if before else 0
         caches = before.copy().caches if before else model.caches()

@@ -16,8 +16,11 @@ class Turn:
     def __init__(self, model, dialogue, tokens, turns, question, answer, stop):
         self.model, self.tokens, self.turns, self.answer = model, tokens, turns, answer
         self.stop, self.cue = stop, tokens[-2:]
-        self.whole = Prompt(model, tokens, self.cue, dialogue=dialogue)
-        self.to_question = Prompt(model, tokens[:question], self.cue, dialogue=dialogue)
+        (newline,) = model.tokenize("\n")
+        self.asked = tokens[question : tokens.index(newline, question + 1)]
+        self.whole = Prompt(model, tokens, self.cue, dialogue=dialogue, asked=self.asked)
+        self.to_question = Prompt(model, tokens[:question], self.cue, dialogue=dialogue,
+                                  asked=self.asked)
         self.full = self._answer(self.whole.copy(), Hooks())
 
     def measure(self, method):
@@ -52,7 +55,8 @@ class Turn:
         first = len(before.tokens) if before else 0
         for end in [*range(first + method.block, len(tokens), method.block), len(tokens)]:
             earlier = prompt.layers if prompt is not before else None
-            prompt = Prompt(self.model, tokens[:end], self.cue, before=prompt)
+            prompt = Prompt(self.model, tokens[:end], self.cue, before=prompt, text=tokens,
+                            asked=self.asked)
             window = evictions.WINDOWS.get(method.function)
             if earlier and window:
                 prompt.layers = [rows.behind(others, window)

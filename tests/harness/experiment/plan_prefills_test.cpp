@@ -87,7 +87,7 @@ TEST(PlannedPrefills, IncludeScoringPassesOncePerKey) {
                         1);
   const std::vector<PlannedPrefill> found = planned.prefills();
   ASSERT_EQ(found.size(), 1u) << "one prefill for all methods";
-  EXPECT_EQ(found[0].scorings, 2) << "budgets share their passes, chunks do not";
+  EXPECT_EQ(found[0].scoring_rows, 2 * planned.last) << "budgets share their passes, chunks do not";
   const ModelConfig& config = planned.plan.experiment.models[0].checkpoint.config;
   const double n = static_cast<double>(planned.last), linear = config.linear_flops_per_token() * n,
                every_pair = 4.0 * config.layers * config.heads * config.head_dim * n * n;

@@ -164,7 +164,8 @@ TEST(BeforeQuestion, DoesNotDependOnTheBatch) {
            "h2o:budget=24,mode=prefill" + kBeforeQuestion, "expected-attention:budget=24,sinks=2",
            "expected-attention:budget=24,sinks=2" + kBeforeQuestion,
            "criticalkv:budget=24,window=4" + kBeforeQuestion, "specontext-self:budget=16",
-           "kvzip:budget=40" + kBeforeQuestion, "kvzip:budget=60,placement=host" + kBeforeQuestion,
+           "epicache:budget=40" + kBeforeQuestion, "kvzip:budget=40" + kBeforeQuestion,
+           "kvzip:budget=60,placement=host" + kBeforeQuestion,
            "int8+kvzip:budget=40" + kBeforeQuestion}) {
     cells.add(spec);
   }

@@ -32,7 +32,12 @@ ByHand in_blocks(const SmallWorld& world, const std::string& spec, std::size_t b
   std::size_t end = prompt.size();
   if (method.policies().evicts_before_question)
     end = static_cast<std::size_t>(question_of(conversation.prompt.spans, turn)->begin);
-  const DialogueView whole = world.renderer.view(conversation.prompt, *conversation.dialogue, turn);
+  DialogueView whole = world.renderer.view(conversation.prompt, *conversation.dialogue, turn);
+  if (end < prompt.size()) {
+    const std::vector<Span>& spans = conversation.prompt.spans;
+    whole.prompt = std::span(prompt).first(end);
+    whole.prompt_spans = std::span(spans.begin(), question_of(spans, turn));
+  }
   const auto compute = [&](std::span<const int> tokens, bool evict, bool decodes = false) {
     std::vector<Span> spans;
     const auto limit = static_cast<int>(sequence.tokens.size() + tokens.size());
@@ -69,7 +74,8 @@ TEST(CompressBlock, EqualsOnePassPerBlock) {
           "expected-attention:budget=24,sinks=2", "sablock:budget=24", "h2o:budget=24,mode=prefill",
           "tova:budget=24,mode=prefill", "streamingllm:budget=24,rolling=false",
           "int8+keydiff:budget=24", "tova:budget=24", "h2o:budget=24",
-          "streamingllm:budget=24,pos=shift"}) {
+          "streamingllm:budget=24,pos=shift", "epicache:budget=24",
+          "epicache:budget=24,heads=uniform,utterances=1,medoids=1"}) {
       std::vector<std::string> specs = {method + kBlocks};
       const Method parsed = Method::parse(method);
       if (!parsed.policies().evict_in_answers()) specs.push_back(method + kBlocksBeforeQuestion);
@@ -134,7 +140,10 @@ TEST(CompressBlock, DoesNotDependOnTheBatch) {
            "full", snapkv, snapkv + kBlocks, snapkv + kBlocks + ",placement=host",
            snapkv + kBlocksBeforeQuestion, "keydiff:budget=24" + kBlocks,
            "tova:budget=24" + kBlocks, "int8+" + snapkv + kBlocks,
-           "kivi:residual=32+" + snapkv + kBlocks, "pyramidkv:budget=24,window=4" + kBlocks}) {
+           "kivi:residual=32+" + snapkv + kBlocks, "pyramidkv:budget=24,window=4" + kBlocks,
+           "epicache:budget=24", "epicache:budget=30,heads=uniform", "epicache:budget=24" + kBlocks,
+           "epicache:budget=24,placement=host" + kBlocks,
+           "int8+epicache:budget=24" + kBlocksBeforeQuestion}) {
     cells.add(spec);
   }
   const auto together = expect_independence_of_the_batch(world, dialogue, cells.cells);
@@ -170,6 +179,8 @@ TEST(CompressBlock, LimitsTheMemoryOfThePrefill) {
   };
   EXPECT_GT(peak_pages("snapkv:budget=64"), 20u) << "pages of 64 tokens";
   EXPECT_LE(peak_pages("snapkv:budget=64,compress_block=128"), 4u);
+  EXPECT_LE(peak_pages("epicache:budget=64,compress_block=128,utterances=1,medoids=1"), 12u)
+      << "the cached tokens, and those of a scoring pass";
   // The limit of a run counts the tokens that are cached, not those of the prompt.
   Engine::Options options;
   options.memory_limit = world.model.weight_bytes() + (std::size_t{3} << 20);
@@ -191,7 +202,7 @@ TEST(CompressBlock, IsRefusedWhereItCannotBe) {
             "one that evicts");
   EXPECT_EQ(message("kvzip:budget=64,compress_block=64"),
             "method: kvzip: compress_block: found 64 with a method that computes the prompt again "
-            "to score its tokens, expected one that scores tokens by the rows of the prompt");
+            "to score its tokens, expected one that does not");
   EXPECT_EQ(message("snapkv:compress_block=64+quest"),
             "method: compress_block: found 64 in \"snapkv:compress_block=64+quest\", with a method "
             "that selects tokens, expected none: it needs whole prompts");

@@ -1,0 +1,92 @@
+#include "methods/parts/episode_scores.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+
+namespace turnbench {
+namespace {
+
+// Of the official code (apple/ml-epicache, model/wrapper.py).
+constexpr const char* kInstruction =
+    "\n\nExtract essential information from this conversation segment. Identify speaker names, "
+    "personas, key events with dates/times, personal details, commitments, opinions, "
+    "relationships, emotional moments, and unique experiences.";
+/// For estimates: tokens of an utterance of a chat.
+constexpr int kTypicalUtterance = 32;
+
+int windows_of(const EpisodeSettings& s, int prompt_tokens, int utterance) {
+  const std::int64_t most = std::int64_t{s.medoids} * s.utterances * utterance;
+  return static_cast<int>(std::min<std::int64_t>(prompt_tokens, most));
+}
+
+}  // namespace
+
+std::string EpisodeScores::key() const {
+  return fmt::format("{} episodes, {} windows of {} utterances", s_.episodes, s_.medoids,
+                     s_.utterances);
+}
+
+int EpisodeScores::longest_pass(int prompt_tokens) const {
+  return windows_of(s_, prompt_tokens, kLongUtterance);
+}
+
+int EpisodeScores::tokens_of_passes(int prompt_tokens) const {
+  return windows_of(s_, prompt_tokens / s_.episodes, kTypicalUtterance);
+}
+
+std::vector<std::vector<int>> EpisodeScores::begin(const DialogueView& dialogue) {
+  tokens_ = static_cast<int>(dialogue.tokens.size());
+  const auto encoded = [&](const char* text) {
+    return dialogue.encode ? dialogue.encode(text) : std::vector<int>();
+  };
+  std::vector<int> pass = encoded(kInstruction);
+  const auto add = [&](std::span<const int> tokens) {
+    pass.insert(pass.end(), tokens.begin(), tokens.end());
+  };
+  const std::vector<int> newline = encoded("\n");
+  const std::vector<int> cue = dialogue.cue ? dialogue.cue() : std::vector<int>();
+  add(cue.empty() ? newline : cue);
+  const std::vector<Episode> episodes = find_episodes(dialogue, s_);
+  if (!episodes.empty()) {
+    for (const auto& window : episodes[match_episode(dialogue, episodes)].medoids) {
+      for (const Utterance& u : window)
+        add(compressed_text(dialogue).subspan(u.begin, u.end - u.begin));
+      add(newline);
+    }
+  }
+  if (pass.empty()) return {};
+  return {std::move(pass)};
+}
+
+void EpisodeScores::score(const LayerView& view, std::size_t) {
+  scores_.resize(static_cast<std::size_t>(view.shape.layers));
+  std::vector<std::vector<float>>& of_layer = scores_[view.layer];
+  of_layer.resize(view.sets.size());
+  const auto pool = std::make_shared<KvPool>(view.sets[0].layout(), view.backend->memory());
+  std::vector<KvHeadCache> cached;
+  for (std::size_t set = 0; set < view.sets.size(); ++set) {
+    const int count = view.sets[set].lower_bound(tokens_);
+    of_layer[set].resize(static_cast<std::size_t>(count), 0.0f);
+    cached.push_back(view.sets[set].gathered(all_slots(count), pool));
+  }
+  const AttentionStats stats = view.stats.for_sets(cached);
+  std::vector<std::vector<float>> most(static_cast<std::size_t>(view.shape.heads));
+  stats.for_each_head([&](int head) {
+    const auto set = static_cast<std::size_t>(head / view.heads_per_set());
+    most[head].assign(of_layer[set].size(), 0.0f);
+    if (most[head].empty()) return;
+    stats.for_each_row(head, 0, view.rows, [&](std::int32_t, std::span<const float> row) {
+      for (std::size_t i = 0; i < row.size(); ++i) most[head][i] = std::max(most[head][i], row[i]);
+    });
+  });
+  for (std::size_t head = 0; head < most.size(); ++head) {
+    std::vector<float>& own = of_layer[head / static_cast<std::size_t>(view.heads_per_set())];
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] = std::max(own[i], most[head][i]);
+  }
+}
+
+}  // namespace turnbench

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "methods/parts/episodes.h"
+
+namespace turnbench {
+
+/// Scores all cached tokens by the attention of a prompt that asks for the facts of the question's
+/// episode (Kim et al., EpiCache, 2025, section 3.2): an instruction, what the template writes
+/// before an answer, and the windows that represent the episode.  The score of a token is the
+/// largest attention probability of any row of the pass and any query head of its KV head.  The
+/// probabilities are those over the cached tokens only.
+class EpisodeScores : public ScoringPasses {
+ public:
+  explicit EpisodeScores(const EpisodeSettings& settings) : s_(settings) {}
+
+  std::string key() const override;
+  int longest_pass(int prompt_tokens) const override;
+  int tokens_of_passes(int prompt_tokens) const override;
+  bool works_in_blocks() const override { return true; }
+  std::vector<std::vector<int>> begin(const DialogueView& dialogue) override;
+  void score(const LayerView& view, std::size_t pass) override;
+
+  /// Of each cached token: [layers][sets][tokens].
+  const std::vector<std::vector<std::vector<float>>>& scores() const { return scores_; }
+
+ private:
+  EpisodeSettings s_;
+  int tokens_ = 0;  // of the dialogue up to the rows of the pass
+  std::vector<std::vector<std::vector<float>>> scores_;
+};
+
+}  // namespace turnbench
