@@ -15,7 +15,8 @@ using namespace test;
 
 /// The calls of the scoring passes of one prompt.
 struct Calls {
-  std::vector<int> tokens;  ///< of the dialogue
+  std::vector<int> tokens;       ///< of the dialogue
+  std::vector<float> embedding;  ///< of token 5
   /// (pass, layer, tokens of the first set, first position of the rows)
   std::vector<std::array<int, 4>> scored;
 };
@@ -23,9 +24,10 @@ struct Calls {
 struct RecordedPasses : ScoringPasses {
   RecordedPasses(std::string name, std::vector<Calls>& calls) : name(std::move(name)), all(calls) {}
   std::string key() const override { return name; }
-  int most_repeated_tokens(int) const override { return 0; }
+  int longest_pass(int) const override { return 0; }
+  int tokens_of_passes(int) const override { return 0; }
   std::vector<std::vector<int>> begin(const DialogueView& dialogue) override {
-    all.push_back({{dialogue.tokens.begin(), dialogue.tokens.end()}, {}});
+    all.push_back({{dialogue.tokens.begin(), dialogue.tokens.end()}, dialogue.embedding(5), {}});
     return {{5, 6, 7}, {8, 9}};
   }
   void score(const LayerView& view, std::size_t pass) override {
@@ -96,6 +98,16 @@ TEST_F(Scoring, PassesFollowThePromptAndLeaveNoTrace) {
   EXPECT_TRUE(with.turn(prompt_) == without.turn(prompt_));
   EXPECT_EQ(calls_[1].scored[0], (std::array{0, 0, 4 + 3 + 90 + 3, 90 + 3 + 90}));
   expect_same_answers(with, without);
+}
+
+TEST_F(Scoring, PassesCanReadInputEmbeddings) {
+  Conversation c(machine_.engine, scored({0}, "a"));
+  c.turn(prompt_);
+  const WeightMatrix& table = machine_.model.embedding();
+  std::vector<float> want(static_cast<std::size_t>(table.in()));
+  table.read_row(5, want.data());
+  EXPECT_EQ(calls_.at(0).embedding, want);
+  EXPECT_GT(largest(want), 0.0f);
 }
 
 TEST_F(Scoring, EqualKeysShareTheirPasses) {
