@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string_view>
 
@@ -57,7 +58,7 @@ MethodSettings settings_of(const MethodInfo& method) {
   if (!out.evicts_at_prompt_ends) out.compress_with = setting_for_prompt_ends(method);
   out.can_compress = out.evicts_at_prompt_ends || !out.compress_with.empty();
   if (defaults && defaults->eviction && !defaults->selection && !defaults->prefill) {
-    const auto scoring = defaults->eviction->scoring_passes();
+    const auto scoring = defaults->eviction->scoring_passes(std::numeric_limits<int>::max());
     out.can_compress_blocks = scoring == nullptr || scoring->works_in_blocks();
   }
   if (defaults && defaults->group_codec() != nullptr) return out;

@@ -1,6 +1,7 @@
 #include "methods/method.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -56,7 +57,7 @@ void check_compression(const Method::Part& part, const Policies& policies,
   if (part.compress_block == 0) return;
   const std::string tokens = std::to_string(part.compress_block);
   if (eviction == nullptr) refuse(compress_block_parameter(), tokens, "evicts nothing", "evicts");
-  const auto scoring = eviction->scoring_passes();
+  const auto scoring = eviction->scoring_passes(std::numeric_limits<int>::max());
   if (scoring != nullptr && !scoring->works_in_blocks()) {
     refuse(compress_block_parameter(), tokens, "computes the prompt again to score its tokens",
            "does not");

@@ -41,6 +41,7 @@ enum class PrefillCall {
   kPreviousQuestion,  ///< rows of the previous turn's question, for prefills up to the question
   kShared,            ///< rows that these share with the prefill of the whole prompt
   kRest,              ///< the other rows, up to the end of each prefill
+  kScoring,           ///< the passes that score the tokens of prompts
   kQuestion,          ///< the question, after methods have evicted before it
   kCount
 };

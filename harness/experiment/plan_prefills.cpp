@@ -46,7 +46,7 @@ void add_turn(const PlannedTurn& turn, const PromptLengths& lengths, std::size_t
     for (const std::size_t cell : prefill.cells) {
       use(planned, cell);
       const auto& eviction = turn.cells[cell].method->policies().eviction;
-      const auto scoring = eviction ? eviction->scoring_passes() : nullptr;
+      const auto scoring = eviction ? eviction->scoring_passes(static_cast<int>(prompt)) : nullptr;
       if (scoring != nullptr && scorings.insert(scoring->key()).second)
         planned.scoring_rows += scoring->tokens_of_passes(static_cast<int>(prompt));
     }
@@ -66,26 +66,38 @@ void add_unit(const Unit& unit, const PromptLengths& lengths, bool isolated,
 
 }  // namespace
 
+PlannedPrefill::Scoring PlannedPrefill::scoring() const {
+  if (block == 0) {
+    return {scoring_rows, static_cast<double>(scoring_rows) * static_cast<double>(end)};
+  }
+  Scoring out;
+  std::int64_t before = std::min(begin, kept);
+  for (std::int64_t first = begin; first < end; first += block) {
+    before += std::min(block, end - first);
+    out.rows += scoring_rows;
+    out.pairs += static_cast<double>(scoring_rows) * static_cast<double>(before);
+    before = std::min(before, kept);
+  }
+  return out;
+}
+
 double PlannedPrefill::flops(const ModelConfig& config) const {
-  // A row of a scoring pass attends to all cached tokens.  The passes also attend to themselves and
-  // have instructions, which are not counted.
-  const auto scoring = static_cast<double>(scoring_rows);
+  const Scoring scored = scoring();
+  const double scoring_flops = config.linear_flops_per_token() * static_cast<double>(scored.rows) +
+                               attention_flops(config, scored.pairs);
   if (block > 0) {
-    double pairs = 0, computed = 0;
+    double pairs = 0;
     std::int64_t before = std::min(begin, kept);
     for (std::int64_t first = begin; first < end; first += block) {
       const std::int64_t rows = std::min(block, end - first);
-      pairs += static_cast<double>(rows) *
-                   (static_cast<double>(before) + static_cast<double>(rows) / 2) +
-               scoring * static_cast<double>(before + rows);
-      computed += static_cast<double>(rows) + scoring;
+      pairs +=
+          static_cast<double>(rows) * (static_cast<double>(before) + static_cast<double>(rows) / 2);
       before = std::min(before + rows, kept);
     }
-    return config.linear_flops_per_token() * computed + attention_flops(config, pairs);
+    return config.linear_flops_per_token() * static_cast<double>(tokens()) +
+           attention_flops(config, pairs) + scoring_flops;
   }
-  return prefill_flops(config, end) - prefill_flops(config, begin) +
-         config.linear_flops_per_token() * scoring +
-         attention_flops(config, scoring * static_cast<double>(end));
+  return prefill_flops(config, end) - prefill_flops(config, begin) + scoring_flops;
 }
 
 std::vector<PlannedPrefill> planned_prefills(const Unit& unit, const PromptLengths& lengths,

@@ -22,6 +22,13 @@ struct PlannedPrefill {
   std::int64_t block = 0, kept = 0;
 
   std::int64_t tokens() const { return end - begin; }
+  /// The rows of all scoring passes, and their (query, key) pairs.  A row attends to all cached
+  /// tokens; instructions, and pairs within the passes, are not counted.
+  struct Scoring {
+    std::int64_t rows = 0;
+    double pairs = 0;
+  };
+  Scoring scoring() const;
   /// Operations of its rows with dense attention to the tokens that are left, and of the scoring
   /// passes, without the output head.
   double flops(const ModelConfig& config) const;

@@ -40,8 +40,12 @@ std::int64_t relative_cost(const Plan& plan, const Unit& unit, PlannedLengths& p
   const PromptLengths& lengths = planned.of(unit.model, *unit.dialogue);
   std::int64_t out = 0;
   for (const PlannedPrefill& prefill :
-       planned_prefills(unit, lengths, manifest.isolated, manifest.fidelity))
+       planned_prefills(unit, lengths, manifest.isolated, manifest.fidelity)) {
     out += cost_of_rows(config, prefill.begin, prefill.end);
+    const PlannedPrefill::Scoring scoring = prefill.scoring();
+    out += rounded(config.linear_flops_per_token() * static_cast<double>(scoring.rows)) +
+           rounded(4.0 * config.layers * config.heads * config.head_dim * scoring.pairs);
+  }
   for (const UnitCell& cell : unit.cells) {
     for (std::size_t t = 0; t < lengths.prompts.size(); ++t) {
       if (cell.history == History::kDense && t + 1 < lengths.prompts.size()) continue;

@@ -64,7 +64,15 @@ class UnitMemory {
       if (key == kDensePrefill + kToQuestion && first_prompts_.contains(kDensePrefill)) continue;
       out_.add_pages(first.tokens, config_.kv_heads, first.layout);
     }
-    out_.add_pages(scored_, config_.kv_heads, out_.layout({}, pre_rope_keys_));
+    if (scoring_rows_ > 0) {
+      const PageLayout layout = out_.layout({}, pre_rope_keys_);
+      out_.add_pages(scoring_rows_, config_.kv_heads, layout);
+      out_.add_pages_of_layers(1, scoring_context_, config_.kv_heads, layout);  // what they score
+      out_.add_bytes(static_cast<std::size_t>(scoring_context_) * config_.layers *
+                     config_.kv_heads * sizeof(float));
+      out_.add_prefill(PrefillCall::kScoring, scoring_rows_, scoring_context_ + scoring_rows_,
+                       false, pre_rope_keys_);
+    }
   }
 
  private:
@@ -114,11 +122,16 @@ class UnitMemory {
     out_.add_decoded_step(p, sets, tokens + answer_);
     out_.add_sequence(window);
     out_.add_resource(p);
-    if (const auto scoring = prefills_ && p.eviction ? p.eviction->scoring_passes() : nullptr) {
-      // The passes of one method at a time.
-      scored_ = std::max<std::int64_t>(scored_, scoring->longest_pass(static_cast<int>(prompt_)));
-    }
     return needs;
+  }
+
+  /// Adds the passes that score `context` cached tokens of the turn's prompt.
+  void add_scoring(const Policies& p, std::int64_t context) {
+    const auto prompt = static_cast<int>(prompt_);
+    const auto scoring = prefills_ && p.eviction ? p.eviction->scoring_passes(prompt) : nullptr;
+    if (scoring == nullptr) return;
+    scoring_rows_ = std::max<std::int64_t>(scoring_rows_, scoring->longest_pass(prompt));
+    scoring_context_ = std::max(scoring_context_, context);
   }
 
   /// Rows that a dense prefill up to the question shares with the one of the whole prompt: the last
@@ -164,6 +177,7 @@ class UnitMemory {
                                : p.group_codec() ? prompt_
                                                  : kPageTokens;
       const AnswerNeeds needs = add_branch(method, answer_ + own, p.window());
+      add_scoring(p, prompt_);
       if (prefill.to_question) add_question(prompt_, pre_rope_keys_);
       if (indices.insert(method.canonical()).second) out_.add_bytes(needs.index);
       if (needs.offloaded_layers == 0 || p.eviction) continue;
@@ -258,6 +272,7 @@ class UnitMemory {
                                           : prompt_ - before_;
     add_own_rows(prefill, passed, context, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), context);
+    add_scoring(p, context);
     const AnswerNeeds needs = add_branch(method, own, p.window(), rows);
     out_.add_bytes(needs.index);
     // During a prefill, one offloaded layer at a time is on the device.
@@ -271,6 +286,7 @@ class UnitMemory {
     const Policies& p = method.policies();
     add_own_rows(prefill, prompt_ - before_, prompt_, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
+    add_scoring(p, prompt_);
     // A codec stores the history again.
     const std::int64_t shared = p.codec ? before_ : 0,
                        own = p.eviction ? kept_of_prompt(method) : kPageTokens;
@@ -293,7 +309,9 @@ class UnitMemory {
   // Of shared sequences:
   int window_ = 0;
   bool pre_rope_keys_ = false;
-  std::int64_t scored_ = 0;  // tokens of the longest pass that scores those of a prompt
+  // Of the longest pass that scores tokens of a prompt, and the most tokens that one scores.  The
+  // passes of one method run at a time.
+  std::int64_t scoring_rows_ = 0, scoring_context_ = 0;
   /// Prefixes from which several sequences continue.
   struct FirstPrompt {
     std::int64_t tokens;

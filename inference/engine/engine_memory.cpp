@@ -16,7 +16,8 @@ std::size_t EngineMemory::offload_bytes(std::span<const Pass> passes) const {
     if (pass.kind == Pass::Kind::kPrefill && pass.sequence->policies.placement.host) {
       const PageLayout& layout = pass.sequence->at(0).kv.pool()->layout();
       // One layer at a time, or all layers until the scoring passes have ended.
-      const bool scored = pass.prompt_end && pass.sequence->policies.has_scoring_passes();
+      const auto prompt = static_cast<int>(pass.sequence->tokens.size() + pass.tokens.size());
+      const bool scored = pass.prompt_end && pass.sequence->policies.has_scoring_passes(prompt);
       out += kv_bytes_of(layout, scored ? core_.shape.layers : 1, core_.shape.kv_heads, tokens);
     }
     if (!pass.prompt_end) continue;
@@ -122,8 +123,9 @@ void EngineMemory::check(PassSize size, std::span<const Pass> passes, std::int64
       waiting + offload_bytes(passes);
   if (need > core_.options.memory_limit) {
     throw memory_error(
-        "needs {} MiB for {} rows on {} cached tokens, more than the limit of {} MiB", need >> 20,
-        size.rows, size.longest_context, core_.options.memory_limit >> 20);
+        "needs {} MiB for {} rows on {} cached tokens, more than the limit of {} MiB",
+        (need + (1 << 20) - 1) >> 20, size.rows, size.longest_context,
+        core_.options.memory_limit >> 20);
   }
 }
 

@@ -35,7 +35,8 @@ std::map<std::string, Scored> scored_sequences(const Pass& pass) {
   std::map<std::string, Scored> out;
   for (Sequence* fork : forks) {
     if (!fork->policies.eviction) continue;
-    std::unique_ptr<ScoringPasses> scoring = fork->policies.eviction->scoring_passes();
+    std::unique_ptr<ScoringPasses> scoring =
+        fork->policies.eviction->scoring_passes(static_cast<int>(pass.sequence->tokens.size()));
     if (scoring == nullptr) continue;
     Scored& scored = out[scoring->key()];
     if (scored.scoring == nullptr) scored.scoring = std::move(scoring);

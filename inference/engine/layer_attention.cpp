@@ -427,7 +427,7 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
       fork->at(layer).tail.assign_last(state.tail);
       fork->at(layer).kv.assign(s.sets(layer));
     }
-    if (!pass.evict || !fork->policies.has_scoring_passes())
+    if (!pass.evict || !fork->policies.has_scoring_passes(view.prompt_tokens))
       end_prompt(s, *fork, pass.evict, stats, shared);
   }
   state.columns.seconds = 0;

@@ -36,10 +36,14 @@ class EvictionPolicy {
   /// If a position is returned, `after_prefill` uses the `query_moments` of the prompt's rows from
   /// this position on; nullopt: it uses none.
   virtual std::optional<int> query_moments() const { return std::nullopt; }
-  /// If not null, the engine computes these passes after the prompt, and then calls `after_prefill`
-  /// for each layer with the result (LayerView::scoring).  In these calls, the view has no query
-  /// rows, and of the statistics only `window_mass` is available.
-  virtual std::unique_ptr<ScoringPasses> scoring_passes() const { return nullptr; }
+  /// If not null, the engine computes these passes after a prompt of `prompt_tokens` tokens (as in
+  /// LayerView), and then calls `after_prefill` for each layer with the result
+  /// (LayerView::scoring).  In these calls, the view has no query rows, and of the statistics only
+  /// `window_mass` is available.  A policy with scoring passes returns null for prompts whose
+  /// tokens all stay.
+  virtual std::unique_ptr<ScoringPasses> scoring_passes(int /*prompt_tokens*/) const {
+    return nullptr;
+  }
   /// True if kept tokens are renumbered to positions 0, 1, ...  The engine then stores pre-RoPE
   /// keys, and all sets of all layers must keep equally many tokens.
   virtual bool shifts_positions() const { return false; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -87,7 +88,11 @@ struct Policies {
     return (evict_in_answers() && eviction->window() > 0) || traits().window > 0;
   }
   bool evict_in_answers() const { return eviction && eviction->evicts_in_answers(); }
-  bool has_scoring_passes() const { return eviction && eviction->scoring_passes() != nullptr; }
+  /// Whether the eviction has scoring passes for a prompt of this many tokens; by default, for long
+  /// prompts.
+  bool has_scoring_passes(int prompt_tokens = std::numeric_limits<int>::max()) const {
+    return eviction && eviction->scoring_passes(prompt_tokens) != nullptr;
+  }
   bool shifts_positions() const { return eviction && eviction->shifts_positions(); }
   bool selects_in_prefill() const { return prompt_selection() != nullptr; }
   /// Null unless layers may be offloaded while an answer is decoded.

@@ -18,7 +18,7 @@ class ScoringPasses {
   /// Names the computation and all settings that it depends on.
   virtual std::string key() const = 0;
   /// Estimates for plans, for a prompt of `prompt_tokens` tokens: an upper bound of the tokens of
-  /// the longest pass, and the tokens of all passes; without instructions.
+  /// the longest pass with its instruction, and the usual number of tokens of all passes without.
   virtual int longest_pass(int prompt_tokens) const = 0;
   virtual int tokens_of_passes(int prompt_tokens) const = 0;
   /// Whether the passes can also score the tokens that are left after a block of a prompt

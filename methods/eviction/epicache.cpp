@@ -1,3 +1,4 @@
+#include "common/error.h"
 #include "methods/parts/budget_parameters.h"
 #include "methods/parts/episode_scores.h"
 #include "methods/parts/scores.h"
@@ -9,12 +10,19 @@ class EpiCache : public Cloned<EpiCache, EvictionPolicy> {
  public:
   EpiCache(LayerBudget budget, const EpisodeSettings& episodes, bool adaptive)
       : budget_(std::move(budget)), episodes_(episodes), adaptive_(adaptive) {}
+  EpiCache(const EpiCache& other) : EpiCache(other.budget_, other.episodes_, other.adaptive_) {}
 
   bool keeps_unequal_sets() const override { return adaptive_; }
-  std::unique_ptr<ScoringPasses> scoring_passes() const override {
-    return std::make_unique<EpisodeScores>(episodes_);
+  std::unique_ptr<ScoringPasses> scoring_passes(int prompt_tokens) const override {
+    if (budget_.tokens(prompt_tokens) >= prompt_tokens) return nullptr;
+    return std::make_unique<EpisodeScores>(episodes_, last_pass_);
   }
   KeepSets after_prefill(const LayerView& view) override {
+    if (view.scoring == nullptr) return {};
+    if (budget_.tokens(view.prompt_tokens) < 1) {
+      throw input_error("epicache: found a budget of 0 tokens of {}, expected at least 1",
+                        view.prompt_tokens);
+    }
     const auto& scores = static_cast<const EpisodeScores&>(*view.scoring).scores();
     if (scores.empty()) return {};
     const std::vector<std::vector<float>>& sets = scores[view.layer];
@@ -45,6 +53,7 @@ class EpiCache : public Cloned<EpiCache, EvictionPolicy> {
   LayerBudget budget_;
   EpisodeSettings episodes_;
   bool adaptive_;
+  std::shared_ptr<EpisodeScores::LastPass> last_pass_ = std::make_shared<EpisodeScores::LastPass>();
 };
 
 }  // namespace
@@ -75,8 +84,9 @@ MethodInfo epicache() {
           "dataset; assistant's messages of more than 500 characters into sentences); k-means has "
           "seeds of its own; the pass follows at the position after the block (official code: at "
           "that of its last token); layers have equal budgets unless `layers` divides them (the "
-          "paper measures sensitivities); the pairs of the additional passes count as computed "
-          "pairs of the prompt; no combination with a selection",
+          "paper measures sensitivities); no pass if all tokens fit into the budget; the pairs of "
+          "the additional passes, each of which has up to medoids x utterances lines, count as "
+          "computed pairs of the prompt; no combination with a selection",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "prompt tokens kept per set, a mean over a layer's sets"},
                      {"episodes", Kind::kInteger, "4", "episodes",

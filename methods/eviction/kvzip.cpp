@@ -12,10 +12,12 @@ class KvZip : public Cloned<KvZip, EvictionPolicy> {
       : budget_(std::move(budget)), settings_(settings) {}
 
   bool keeps_unequal_sets() const override { return true; }
-  std::unique_ptr<ScoringPasses> scoring_passes() const override {
+  std::unique_ptr<ScoringPasses> scoring_passes(int prompt_tokens) const override {
+    if (budget_.tokens(prompt_tokens) >= prompt_tokens) return nullptr;
     return std::make_unique<ReconstructionScores>(settings_);
   }
   KeepSets after_prefill(const LayerView& view) override {
+    if (view.scoring == nullptr) return {};
     if (view.layer == 0) choose(view);
     return kept_.empty() ? KeepSets{} : std::move(kept_[view.layer]);
   }

@@ -15,8 +15,8 @@ constexpr const char* kInstruction =
     "\n\nExtract essential information from this conversation segment. Identify speaker names, "
     "personas, key events with dates/times, personal details, commitments, opinions, "
     "relationships, emotional moments, and unique experiences.";
-/// For estimates: tokens of an utterance of a chat.
-constexpr int kTypicalUtterance = 32;
+// For estimates: tokens of the instruction with the cue, at most, and of an utterance of a chat.
+constexpr int kInstructionTokens = 288, kTypicalUtterance = 32;
 
 int windows_of(const EpisodeSettings& s, int prompt_tokens, int utterance) {
   const std::int64_t most = std::int64_t{s.medoids} * s.utterances * utterance;
@@ -31,7 +31,8 @@ std::string EpisodeScores::key() const {
 }
 
 int EpisodeScores::longest_pass(int prompt_tokens) const {
-  return windows_of(s_, prompt_tokens, kLongUtterance);
+  return windows_of(s_, prompt_tokens, kLongUtterance) + std::min(s_.medoids, prompt_tokens) +
+         kInstructionTokens;
 }
 
 int EpisodeScores::tokens_of_passes(int prompt_tokens) const {
@@ -40,6 +41,15 @@ int EpisodeScores::tokens_of_passes(int prompt_tokens) const {
 
 std::vector<std::vector<int>> EpisodeScores::begin(const DialogueView& dialogue) {
   tokens_ = static_cast<int>(dialogue.tokens.size());
+  const std::span<const int> text = compressed_text(dialogue), question = dialogue.question;
+  if (!std::ranges::equal(text, last_->text) || !std::ranges::equal(question, last_->question)) {
+    *last_ = {{text.begin(), text.end()}, {question.begin(), question.end()}, pass_for(dialogue)};
+  }
+  if (last_->tokens.empty()) return {};
+  return {last_->tokens};
+}
+
+std::vector<int> EpisodeScores::pass_for(const DialogueView& dialogue) const {
   const auto encoded = [&](const char* text) {
     return dialogue.encode ? dialogue.encode(text) : std::vector<int>();
   };
@@ -51,15 +61,13 @@ std::vector<std::vector<int>> EpisodeScores::begin(const DialogueView& dialogue)
   const std::vector<int> cue = dialogue.cue ? dialogue.cue() : std::vector<int>();
   add(cue.empty() ? newline : cue);
   const std::vector<Episode> episodes = find_episodes(dialogue, s_);
-  if (!episodes.empty()) {
-    for (const auto& window : episodes[match_episode(dialogue, episodes)].medoids) {
-      for (const Utterance& u : window)
-        add(compressed_text(dialogue).subspan(u.begin, u.end - u.begin));
-      add(newline);
-    }
+  if (episodes.empty()) return pass;
+  for (const auto& window : episodes[match_episode(dialogue, episodes)].medoids) {
+    for (const Utterance& u : window)
+      add(compressed_text(dialogue).subspan(u.begin, u.end - u.begin));
+    add(newline);
   }
-  if (pass.empty()) return {};
-  return {std::move(pass)};
+  return pass;
 }
 
 void EpisodeScores::score(const LayerView& view, std::size_t) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "methods/parts/episodes.h"
@@ -14,7 +16,14 @@ namespace turnbench {
 /// probabilities are those over the cached tokens only.
 class EpisodeScores : public ScoringPasses {
  public:
-  explicit EpisodeScores(const EpisodeSettings& settings) : s_(settings) {}
+  /// The tokens of the last pass, and the text and the question that they are for: all blocks of a
+  /// prompt have the same.
+  struct LastPass {
+    std::vector<int> text, question, tokens;
+  };
+  /// last: may be null.
+  explicit EpisodeScores(const EpisodeSettings& settings, std::shared_ptr<LastPass> last = nullptr)
+      : s_(settings), last_(last ? std::move(last) : std::make_shared<LastPass>()) {}
 
   std::string key() const override;
   int longest_pass(int prompt_tokens) const override;
@@ -27,7 +36,10 @@ class EpisodeScores : public ScoringPasses {
   const std::vector<std::vector<std::vector<float>>>& scores() const { return scores_; }
 
  private:
+  std::vector<int> pass_for(const DialogueView& dialogue) const;
+
   EpisodeSettings s_;
+  std::shared_ptr<LastPass> last_;
   int tokens_ = 0;  // of the dialogue up to the rows of the pass
   std::vector<std::vector<std::vector<float>>> scores_;
 };

@@ -24,7 +24,9 @@ class ReconstructionScores : public ScoringPasses {
   explicit ReconstructionScores(const Settings& settings) : s_(settings) {}
 
   std::string key() const override;
-  int longest_pass(int prompt_tokens) const override { return std::min(prompt_tokens, s_.chunk); }
+  int longest_pass(int prompt_tokens) const override {
+    return std::min(prompt_tokens, s_.chunk) + kInstructionTokens;
+  }
   int tokens_of_passes(int prompt_tokens) const override { return prompt_tokens; }
   std::vector<std::vector<int>> begin(const DialogueView& dialogue) override;
   void score(const LayerView& view, std::size_t pass) override;
@@ -34,6 +36,7 @@ class ReconstructionScores : public ScoringPasses {
   const std::vector<std::vector<std::vector<float>>>& scores() const { return scores_; }
 
  private:
+  static constexpr int kInstructionTokens = 128;  // at most, with the repeated tokens and the cue
   struct Chunk {
     int begin = 0, end = 0;  ///< positions
   };

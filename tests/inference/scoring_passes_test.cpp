@@ -45,7 +45,7 @@ struct KeepScored : KeepList {
   std::unique_ptr<EvictionPolicy> clone() const override {
     return std::make_unique<KeepScored>(*this);
   }
-  std::unique_ptr<ScoringPasses> scoring_passes() const override {
+  std::unique_ptr<ScoringPasses> scoring_passes(int) const override {
     return std::make_unique<RecordedPasses>(name, calls);
   }
   KeepSets after_prefill(const LayerView& view) override {

@@ -23,7 +23,7 @@ using LayerSizes = std::vector<int>;
 LayerSizes sizes(const std::string& spec, Layer& layer) {
   LayerSizes out;
   const Policies p = Method::parse(spec).make();
-  const auto scoring = p.eviction->scoring_passes();
+  const auto scoring = p.eviction->scoring_passes(2 * layer.n);
   if (scoring != nullptr) {  // of the layer's own rows
     layer.dialogue.embedding = [](int) { return std::vector<float>{1}; };
     scoring->begin(layer.dialogue);

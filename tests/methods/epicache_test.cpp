@@ -13,6 +13,7 @@
 #include "methods/method.h"
 #include "methods/parts/episode_scores.h"
 #include "tests/inference/conversation.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -253,6 +254,27 @@ TEST(EpiCache, KeepsAllTokensWithinTheBudget) {
     for (const Ints& kept : scored.kept(std::string("epicache:budget=62,heads=") + heads))
       EXPECT_EQ(kept.size(), 62u);
   }
+}
+
+TEST(EpiCache, ComputesNoPassForPromptsWithinTheBudget) {
+  test::Machine machine("llama3");
+  const auto pairs = [&](const std::string& spec) {
+    test::Conversation c(machine.engine, Method::parse(spec).make());
+    c.turn(test::synthetic_tokens(100, 1));
+    return c.sequence.counters.prefill_pairs;
+  };
+  for (const std::string method : {"epicache", "kvzip"}) {
+    EXPECT_EQ(pairs(method + ":budget=100"), pairs("full")) << method;
+    EXPECT_EQ(pairs(method + ":budget=100%"), pairs("full")) << method;
+    EXPECT_GT(pairs(method + ":budget=99"), pairs("full")) << method;
+  }
+}
+
+TEST(EpiCache, RefusesAShareOfNoTokens) {
+  test::Machine machine("llama3");
+  test::Conversation c(machine.engine, Method::parse("epicache:budget=0.5%").make());
+  EXPECT_EQ(test::message_of([&] { c.turn(test::synthetic_tokens(150, 1)); }),
+            "epicache: found a budget of 0 tokens of 150, expected at least 1");
 }
 
 TEST(EpiCache, HeadsWithoutTokensCanDecode) {

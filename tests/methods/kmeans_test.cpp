@@ -238,7 +238,7 @@ TEST(KMeansPlusPlus, AcceptsEqualRows) {
   const PackedRows rows{{2, 2, 2}, 1};
   Random random(1);
   EXPECT_EQ(k_means_plus_plus(rows.view(), 3, random).size(), 3u);
-  EXPECT_EQ(message_of([&] { k_means_plus_plus(rows.view(), 4, random); }),
+  EXPECT_EQ(test::message_of([&] { k_means_plus_plus(rows.view(), 4, random); }),
             "k-means++: found 4 clusters for 3 rows, expected 1 to 3");
 }
 

@@ -362,6 +362,8 @@ def kvzip(prompt, budget, sinks=4, chunk=2048, first=1):
 def epicache(prompt, budget, episodes=4, utterances=4, medoids=8, heads="adaptive"):
     """The tokens with the highest attention of a prompt for the facts of the question's episode."""
     model, tokens = prompt.model, len(prompt.tokens)
+    if tokens <= budget:
+        return Hooks()
     text = model.tokenize(
         "\n\nExtract essential information from this conversation segment. Identify speaker names, "
         "personas, key events with dates/times, personal details, commitments, opinions, "

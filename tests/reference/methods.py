@@ -41,9 +41,8 @@ class Method(typing.NamedTuple):
 
     @property
     def always(self):
-        """The method is applied even if the budget is not smaller than the prompt: rocketkv selects
-        then, and epicache computes its scores."""
-        return self.function in (s.rocketkv, e.epicache)
+        """The method is applied even if the budget is not smaller than the prompt."""
+        return self.function is s.rocketkv
 
     @property
     def text(self):

@@ -113,6 +113,12 @@ INSTANTIATE_TEST_SUITE_P(
               "datasets": [{"name": "tiny-fact", "limit": 1, "length": 6000, "turns": 1}],
               "positions": ["end"], "methods": ["kvzip"]})",
                          "1"},
+                    Case{"ScoringPassesAfterBlocks",
+                         R"({"name": "m", "models": ["tiny"], "max_new_tokens": 4,
+              "datasets": [{"name": "tiny-fact", "limit": 1, "length": 6000, "turns": 1}],
+              "positions": ["end"], "methods": [
+              "epicache:budget=512,episodes=1,medoids=64,compress_block=512"]})",
+                         "1"},
                     Case{"AloneOverTurns",
                          R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8, "alone": true,
               "datasets": [{"name": "tiny-fact", "limit": 1, "length": 3500, "turns": 2}],

@@ -94,6 +94,25 @@ TEST(PlannedPrefills, IncludeScoringPassesOncePerKey) {
   EXPECT_DOUBLE_EQ(found[0].flops(config), 3 * linear + 2.5 * every_pair);
 }
 
+// A pass after each block reads the tokens that are left and the block.
+TEST(PlannedPrefills, IncludeTheScoringPassesOfBlocks) {
+  const Planned planned(
+      R"("methods": ["keydiff:budget=64,compress_block=100", "epicache:budget=64,compress_block=100",
+         "epicache:budget=5000,compress_block=100"])",
+      1);
+  const std::vector<PlannedPrefill> found = planned.prefills();
+  ASSERT_EQ(found.size(), 3u);
+  const std::int64_t blocks = (planned.last + 99) / 100, rows = found[1].scoring_rows,
+                     left = planned.last - 100 * (blocks - 1);
+  EXPECT_GT(rows, 0);
+  EXPECT_EQ(found[1].scoring().rows, blocks * rows);
+  EXPECT_EQ(found[1].scoring().pairs,
+            static_cast<double>(rows * (100 + (blocks - 2) * 164 + 64 + left)));
+  for (const std::size_t none : {0, 2}) EXPECT_EQ(found[none].scoring().rows, 0);
+  const ModelConfig& config = planned.plan.experiment.models[0].checkpoint.config;
+  EXPECT_GT(found[1].flops(config), found[0].flops(config));
+}
+
 // Each block attends to the tokens that the eviction before it kept.
 TEST(PlannedPrefills, InBlocksAreNotShared) {
   const Planned p(

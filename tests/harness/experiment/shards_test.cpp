@@ -64,6 +64,7 @@ TEST(RelativeCost, GrowsWithTheWorkOfAUnit) {
   EXPECT_GT(one, 100) << "fine enough to tell units apart";
   EXPECT_GT(shared, one) << "another answer";
   EXPECT_GT(own, shared) << "another prefill";
+  EXPECT_GT(cost(R"("methods": ["full", "kvzip:budget=64"])"), shared) << "passes after it";
   EXPECT_GT(cost(R"("methods": ["full", "h2o:budget=64"], "alone": true)"), shared);
 }
 
