@@ -37,8 +37,9 @@ struct DialogueView {
   /// only its beginning while its blocks are computed.  Empty: unknown.
   std::span<const int> prompt = {};
   std::span<const Span> prompt_spans = {};
-  /// The tokens of the turn's question.  With Policies::evicts_before_question, they may only
-  /// choose among compressed caches that do not depend on them.  Empty: unknown.
+  /// The tokens of the turn's question.  With Policies::evicts_before_question, a policy may use
+  /// them only to choose one of several compressed caches, none of which depends on them.  Empty:
+  /// unknown.
   std::span<const int> question = {};
   /// The model's input embedding of a token, [hidden]; set by the engine for ScoringPasses::begin.
   std::function<std::vector<float>(int token)> embedding = nullptr;

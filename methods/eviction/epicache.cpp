@@ -27,25 +27,11 @@ class EpiCache : public Cloned<EpiCache, EvictionPolicy> {
     if (scores.empty()) return {};
     const std::vector<std::vector<float>>& sets = scores[view.layer];
     const int budget = budget_.choices(view, 0);
+    if (adaptive_)
+      return {top_k_of_rows(sets, static_cast<std::int64_t>(budget) * std::ssize(sets))};
     KeepSets out;
-    if (!adaptive_) {
-      for (const std::vector<float>& set : sets)
-        out.slots.push_back(top_k(set, std::min(budget, static_cast<int>(set.size()))));
-      return out;
-    }
-    std::vector<float> all;  // set by set
-    for (const std::vector<float>& set : sets) all.insert(all.end(), set.begin(), set.end());
-    const std::int64_t total = static_cast<std::int64_t>(budget) * std::ssize(sets);
-    const std::vector<std::int32_t> best =
-        top_k(all, static_cast<int>(std::min<std::int64_t>(total, std::ssize(all))));
-    auto next = best.begin();
-    std::int32_t first = 0;  // of the set, in `all`
-    for (const std::vector<float>& set : sets) {
-      std::vector<std::int32_t>& slots = out.slots.emplace_back();
-      const auto end = first + static_cast<std::int32_t>(set.size());
-      for (; next != best.end() && *next < end; ++next) slots.push_back(*next - first);
-      first = end;
-    }
+    for (const std::vector<float>& set : sets)
+      out.slots.push_back(top_k(set, std::min(budget, static_cast<int>(set.size()))));
     return out;
   }
 
@@ -65,39 +51,43 @@ MethodInfo epicache() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "epicache",
-      .summary = "keeps the tokens with the highest attention of the question's episode",
+      .summary =
+          "keeps the tokens with the highest attention in a pass over text of the question's "
+          "episode",
       .paper =
           "Kim et al., EpiCache: Episodic KV Cache Management for Long Conversational Question "
           "Answering, 2025",
       .budget_unit =
-          "prompt tokens kept per KV head of one episode's cache, as a mean over a layer's heads; "
-          "generated tokens are not counted",
+          "prompt tokens kept per KV head in the cache of one episode, as a mean over a layer's KV "
+          "heads; generated tokens are not counted",
       .deviations =
-          "the paper's setting is compress=before_question with compress_block: by default, the "
-          "question is compressed with the prompt, and the prompt is one block; each turn computes "
-          "only the cache of its question's episode, which does not depend on the question "
-          "otherwise; costs are those of this cache, and the caches of the other episodes are "
-          "not counted; a history that keeps the cache (compress_once, recompress) keeps that of "
-          "the earlier question's episode; embeddings are means of the model's input embeddings, "
-          "as with the official code's embedding_type=llm; utterances are lines, and lines of "
-          "more than 128 tokens are divided into sentences (official code: utterances of the "
-          "dataset; assistant's messages of more than 500 characters into sentences); k-means has "
-          "seeds of its own; the pass follows at the position after the block (official code: at "
-          "that of its last token); layers have equal budgets unless `layers` divides them (the "
-          "paper measures sensitivities); no pass if all tokens fit into the budget; the pairs of "
-          "the additional passes, each of which has up to medoids x utterances lines, count as "
-          "computed pairs of the prompt; no combination with a selection",
+          "the paper's setting is compress=before_question with compress_block; the defaults "
+          "differ: the question is compressed with the prompt, and the prompt is one block; each "
+          "turn computes the cache of one episode only, which the question selects; with "
+          "compress=before_question, the question has no other effect on this cache; costs do not "
+          "include the caches of other episodes; with history compress_once or recompress, later "
+          "turns continue from the cache of the earlier question's episode; embeddings are means "
+          "of the model's input embeddings, as with the official code's embedding_type=llm; "
+          "utterances are lines, and lines of more than 128 tokens are divided into sentences "
+          "(official code: the dataset's utterances; assistant messages of more than 500 "
+          "characters are divided into sentences); the seeds of k-means are fixed and differ from "
+          "those of the official code; a scoring pass starts at the position after the block's "
+          "last token (official code: at the position of this token); layers have equal budgets "
+          "unless `layers` divides them (the paper measures sensitivities); there is no pass if "
+          "all tokens fit into the budget; a pass has up to medoids x utterances utterances, and "
+          "its pairs count as computed pairs of the prompt; no combination with a selection",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
-                      "prompt tokens kept per set, a mean over a layer's sets"},
+                      "prompt tokens kept per KV head, as a mean over a layer's KV heads"},
                      {"episodes", Kind::kInteger, "4", "episodes",
                       "clusters of the dialogue's windows", 1, 256},
                      {"utterances", Kind::kInteger, "4", "utterances",
                       "size of a window of the dialogue", 1, 4096},
                      {"medoids", Kind::kInteger, "8", "windows",
-                      "windows nearest to an episode's centroid, which represent it", 1, 4096},
+                      "number of windows that represent an episode: those nearest to its centroid",
+                      1, 4096},
                      {"heads", Kind::kChoice, "adaptive", "adaptive|uniform",
-                      "adaptive: the best tokens of all KV heads of a layer; uniform: equally many "
-                      "of each"},
+                      "adaptive: the best tokens of all KV heads of a layer; uniform: the same "
+                      "number of tokens in each KV head"},
                      layers_parameter()},
       .make = [](const Parameters& p) {
         return Policies{.eviction = std::make_unique<EpiCache>(

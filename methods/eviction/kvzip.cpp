@@ -1,3 +1,5 @@
+#include <iterator>
+
 #include "common/error.h"
 #include "methods/parts/budget_parameters.h"
 #include "methods/parts/reconstruction_scores.h"
@@ -33,24 +35,19 @@ class KvZip : public Cloned<KvZip, EvictionPolicy> {
       throw input_error("kvzip: found a budget of {} tokens of {}, expected more than the {} sinks",
                         budget, n, settings_.sinks);
     }
-    std::vector<float> all;  // layer by layer, set by set
+    std::vector<std::vector<float>> sets;  // of all layers
+    std::int64_t tokens = 0;
     for (const auto& layer : result.scores()) {
-      for (const std::vector<float>& set : layer) all.insert(all.end(), set.begin(), set.end());
+      for (const std::vector<float>& set : layer) tokens += std::ssize(sets.emplace_back(set));
     }
-    const std::int64_t total =
-        static_cast<std::int64_t>(budget) * view.shape.layers * std::ssize(view.sets);
-    if (total >= std::ssize(all)) return;
-    const std::vector<std::int32_t> best = top_k(all, static_cast<int>(total));
-    auto next = best.begin();
-    std::int32_t first = 0;  // of the set, in `all`
+    const std::int64_t total = static_cast<std::int64_t>(budget) * std::ssize(sets);
+    if (total >= tokens) return;
+    std::vector<std::vector<std::int32_t>> best = top_k_of_rows(sets, total);
+    auto next = std::make_move_iterator(best.begin());
     for (const auto& layer : result.scores()) {
-      KeepSets& kept = kept_.emplace_back();
-      for (const std::vector<float>& set : layer) {
-        std::vector<std::int32_t>& slots = kept.slots.emplace_back();
-        const auto end = first + static_cast<std::int32_t>(set.size());
-        for (; next != best.end() && *next < end; ++next) slots.push_back(*next - first);
-        first = end;
-      }
+      const auto end = next + std::ssize(layer);
+      kept_.emplace_back().slots.assign(next, end);
+      next = end;
     }
   }
 

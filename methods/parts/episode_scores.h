@@ -9,15 +9,16 @@
 
 namespace turnbench {
 
-/// Scores all cached tokens by the attention of a prompt that asks for the facts of the question's
-/// episode (Kim et al., EpiCache, 2025, section 3.2): an instruction, what the template writes
-/// before an answer, and the windows that represent the episode.  The score of a token is the
-/// largest attention probability of any row of the pass and any query head of its KV head.  The
-/// probabilities are those over the cached tokens only.
+/// Scores all cached tokens by the attention that they receive in a pass that asks for the facts of
+/// the question's episode (Kim et al., EpiCache, 2025, section 3.2).  The pass consists of an
+/// instruction, what the template writes before an answer, and the windows that represent the
+/// episode.  The score of a token is the largest attention probability of any row of the pass and
+/// any query head of its KV head.  The softmax is computed over the cached tokens only, without the
+/// tokens of the pass.
 class EpisodeScores : public ScoringPasses {
  public:
-  /// The tokens of the last pass, and the text and the question that they are for: all blocks of a
-  /// prompt have the same.
+  /// The tokens of the last pass, with the text and the question from which they were computed.
+  /// All blocks of a prompt, which have the same text and question, use them.
   struct LastPass {
     std::vector<int> text, question, tokens;
   };
@@ -40,7 +41,7 @@ class EpisodeScores : public ScoringPasses {
 
   EpisodeSettings s_;
   std::shared_ptr<LastPass> last_;
-  int tokens_ = 0;  // of the dialogue up to the rows of the pass
+  int tokens_ = 0;  // tokens of the dialogue before the rows of the pass
   std::vector<std::vector<std::vector<float>>> scores_;
 };
 

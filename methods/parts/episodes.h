@@ -8,8 +8,8 @@
 
 namespace turnbench {
 
-/// Divides a dialogue into episodes (Kim et al., EpiCache, 2025, section 3.1): windows of
-/// consecutive utterances are embedded, and k-means clusters their embeddings.
+/// Settings of the division of a dialogue into episodes (Kim et al., EpiCache, 2025, section 3.1):
+/// windows of consecutive utterances are embedded, and k-means clusters their embeddings.
 struct EpisodeSettings {
   int episodes = 4;    ///< clusters
   int utterances = 4;  ///< of a window
@@ -21,7 +21,7 @@ inline std::span<const int> compressed_text(const DialogueView& dialogue) {
   return dialogue.prompt.empty() ? dialogue.tokens : dialogue.prompt;
 }
 
-/// A range [begin, end) of its tokens.
+/// A range [begin, end) of tokens of the compressed text.
 struct Utterance {
   std::int32_t begin = 0, end = 0;
 };
@@ -40,8 +40,8 @@ struct Episode {
 };
 
 /// The episodes of the text that a turn compresses; fewer than `episodes` if there are fewer
-/// windows.  A window's embedding is the mean of the model's input embeddings of its tokens, of
-/// length 1.  k-means is the best of 10 runs with fixed seeds.
+/// windows.  A window's embedding is the mean input embedding of its tokens, scaled to unit length.
+/// Of 10 k-means runs with fixed seeds, the one with the smallest sum of squared distances is used.
 std::vector<Episode> find_episodes(const DialogueView& dialogue, const EpisodeSettings& settings);
 
 /// The index of the episode whose centroid has the largest inner product with the embedding of the

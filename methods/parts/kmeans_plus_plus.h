@@ -9,7 +9,7 @@
 namespace turnbench {
 
 /// The initial rows of greedy k-means++ (Arthur and Vassilvitskii, 2007), as in scikit-learn's
-/// kmeans_plusplus: the first row is uniform; each further one is the best of 2 + floor(log
+/// kmeans_plusplus: the first row is drawn uniformly; each further one is the best of 2 + floor(ln
 /// clusters) rows, drawn with probabilities proportional to the squared distances to the rows
 /// chosen so far.  The best one leaves the smallest sum of these distances; ties go to the first
 /// drawn.

@@ -90,6 +90,22 @@ std::vector<std::int32_t> top_k(std::span<const float> scores, int k) {
   return order;
 }
 
+std::vector<std::vector<std::int32_t>> top_k_of_rows(std::span<const std::vector<float>> rows,
+                                                     std::int64_t k) {
+  std::vector<float> all;
+  for (const std::vector<float>& row : rows) all.insert(all.end(), row.begin(), row.end());
+  const auto count = static_cast<int>(std::min<std::int64_t>(k, std::ssize(all)));
+  std::vector<std::vector<std::int32_t>> out(rows.size());
+  std::size_t row = 0;
+  std::int32_t first = 0;  // of the row, in `all`
+  for (const std::int32_t index : top_k(all, count)) {
+    while (index - first >= std::ssize(rows[row]))
+      first += static_cast<std::int32_t>(rows[row++].size());
+    out[row].push_back(index - first);
+  }
+  return out;
+}
+
 std::vector<std::int32_t> top_k_with_first(std::vector<float> scores, int forced, int k) {
   const auto first = std::min(static_cast<std::size_t>(forced), scores.size());
   std::fill_n(scores.begin(), first, std::numeric_limits<float>::infinity());

@@ -31,7 +31,13 @@ std::vector<float> block_sums(std::span<const float> scores, int block);
 /// Indices of the k highest scores, ascending.  Ties go to the lower index; NaN is an error.
 std::vector<std::int32_t> top_k(std::span<const float> scores, int k);
 
-/// The same with the first `forced` scores set to infinity, so that they are chosen first.
+/// The k highest scores of all rows together (or all scores if there are fewer), as ascending
+/// indices of each row: [rows][indices].  Ties go to the lower row, then to the lower index.
+std::vector<std::vector<std::int32_t>> top_k_of_rows(std::span<const std::vector<float>> rows,
+                                                     std::int64_t k);
+
+/// The same as `top_k` with the first `forced` scores set to infinity, so that they are chosen
+/// first.
 std::vector<std::int32_t> top_k_with_first(std::vector<float> scores, int forced, int k);
 
 /// All indices from the highest score to the lowest.  Ties go to the lower index; NaN is an error.

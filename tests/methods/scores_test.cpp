@@ -52,6 +52,15 @@ TEST(GroupScores, Rules) {
 }
 
 // Higher score first, then the lower index; NaN is an error.
+TEST(TopK, OfRowsTogether) {
+  using Lists = std::vector<std::vector<std::int32_t>>;
+  const std::vector<Floats> rows = {{1, 5}, {}, {5, 2, 4}, {0}};
+  EXPECT_EQ(top_k_of_rows(rows, 1), (Lists{{1}, {}, {}, {}})) << "ties go to the lower row";
+  EXPECT_EQ(top_k_of_rows(rows, 3), (Lists{{1}, {}, {0, 2}, {}}));
+  EXPECT_EQ(top_k_of_rows(rows, 9), (Lists{{0, 1}, {}, {0, 1, 2}, {0}}));
+  EXPECT_EQ(top_k_of_rows({}, 2), Lists{});
+}
+
 TEST(TopK, TiesAndNan) {
   EXPECT_EQ(top_k(Floats{1, 2, 2, 2, 0}, 2), (std::vector<std::int32_t>{1, 2}));
   EXPECT_EQ(top_k(Floats{1, 1, 1}, 9), (std::vector<std::int32_t>{0, 1, 2}));
