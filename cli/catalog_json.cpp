@@ -27,6 +27,8 @@ std::string_view kind_name(ParameterInfo::Kind kind) {
       return "directory";
     case ParameterInfo::Kind::kLayers:
       return "layers";
+    case ParameterInfo::Kind::kLayerList:
+      return "layer list";
     case ParameterInfo::Kind::kMethod:
       return "method";
   }

@@ -14,6 +14,13 @@ void check_weights(const ParameterInfo& p, const Parameters& values, const Model
                     config.layers);
 }
 
+void check_list(const ParameterInfo& p, const Parameters& values, const ModelConfig& config) {
+  const std::vector<int> layers = values.layer_list(p.name);
+  if (layers.empty() || layers.back() < config.layers) return;
+  throw input_error("{}: found layer {}, expected layers of the model, 0 to {}", p.name,
+                    layers.back(), config.layers - 1);
+}
+
 /// Checks numbers whose unit is limited by the model.
 void check_number(const ParameterInfo& p, const Parameters& values, const ModelConfig& config) {
   const int value = values.integer(p.name);
@@ -38,6 +45,7 @@ void check_model(const Method& method, const ModelConfig& config) {
     with_error_prefix(std::string(part.info->name), [&] {
       for (const ParameterInfo& p : part.info->parameters) {
         if (p.kind == ParameterInfo::Kind::kLayers) check_weights(p, part.parameters, config);
+        if (p.kind == ParameterInfo::Kind::kLayerList) check_list(p, part.parameters, config);
         const bool given = part.parameters.values().find(p.name)->second != p.fallback;
         if (p.kind == ParameterInfo::Kind::kInteger && given)
           check_number(p, part.parameters, config);

@@ -78,6 +78,23 @@ LayerRule parse_layers(const std::string& text, const std::string& where) {
       where, printable(shorten(text, 40)));
 }
 
+constexpr int kMostLayers = 1 << 16;
+
+/// At least one layer, or none for "auto".
+std::vector<int> parse_layer_list(const std::string& text, const std::string& where) {
+  std::vector<int> out;
+  if (text == "auto") return out;
+  for (const std::string& part : split(text, "/")) {
+    const std::optional<int> layer = turnbench::parse_number<std::int64_t>(part);
+    if (!layer || *layer < 0 || *layer > kMostLayers || (!out.empty() && *layer <= out.back())) {
+      throw input_error("{}: found \"{}\", expected auto or ascending layers: 2/8/18", where,
+                        printable(shorten(text, 40)));
+    }
+    out.push_back(static_cast<int>(*layer));
+  }
+  return out;
+}
+
 std::string layers_text(const LayerRule& rule) {
   switch (rule.kind) {
     case LayerRule::Kind::kEqual:
@@ -141,6 +158,10 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
     }
     case ParameterInfo::Kind::kLayers:
       return layers_text(parse_layers(text, where));
+    case ParameterInfo::Kind::kLayerList: {
+      const std::vector<int> layers = parse_layer_list(text, where);
+      return layers.empty() ? text : fmt::format("{}", fmt::join(layers, "/"));
+    }
     case ParameterInfo::Kind::kMethod: {
       const Method method = Method::parse(text, where, folder);
       refuse_compression_within_prompts(method, where);
@@ -271,6 +292,10 @@ const std::string& Parameters::choice(std::string_view name) const {
 
 LayerRule Parameters::layers(std::string_view name) const {
   return parse_layers(text(name), std::string(name));
+}
+
+std::vector<int> Parameters::layer_list(std::string_view name) const {
+  return parse_layer_list(text(name), std::string(name));
 }
 
 std::optional<std::filesystem::path> Parameters::file(std::string_view name) const {

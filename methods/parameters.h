@@ -37,6 +37,7 @@ struct ParameterInfo {
     kFile,
     kDraft,  ///< a directory with a draft model, or tiny: the embedded one
     kLayers,
+    kLayerList,  ///< ascending layers, "2/8/18", or auto
     kMethod,
     kScorer  ///< the name of a method that registers a scorer
   };
@@ -77,6 +78,8 @@ class Parameters {
   bool flag(std::string_view name) const;
   const std::string& choice(std::string_view name) const;
   LayerRule layers(std::string_view name) const;
+  /// Ascending layers; none if the value is "auto".
+  std::vector<int> layer_list(std::string_view name) const;
   /// The path; nullopt if the value is "none".
   std::optional<std::filesystem::path> file(std::string_view name) const;
   /// The draft model; null if the value is the parameter's word for "no draft".

@@ -39,6 +39,8 @@
   X(pqcache)                 \
   X(specontext)              \
   X(specontext_self)         \
+  X(omnikv)                  \
+  X(kascade_decode)          \
   X(a_shape)                 \
   X(tri_shape)               \
   X(minference)              \

@@ -1,6 +1,7 @@
 #include "harness/experiment/smoke.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -78,6 +79,15 @@ ShortCounts short_counts(const Method& method) {
   return out;
 }
 
+/// The layers that tiny has, or its last one.
+std::string short_list(std::vector<int> layers) {
+  if (layers.empty()) return "auto";
+  const int first = std::min(layers.front(), kLastLayer);
+  std::erase_if(layers, [&](int layer) { return layer > kLastLayer; });
+  if (layers.empty()) layers.push_back(first);
+  return fmt::format("{}", fmt::join(layers, "/"));
+}
+
 /// The value of a parameter for short prompts; drafts are those of the embedded model.  `more`
 /// separates values that would be equal.
 std::string short_value(const ParameterInfo& p, const Parameters& values, const ShortCounts& counts,
@@ -85,6 +95,8 @@ std::string short_value(const ParameterInfo& p, const Parameters& values, const 
   const std::string& value = values.values().find(p.name)->second;
   if (!has_effect(p, values.values())) return value;
   if (p.kind == ParameterInfo::Kind::kDraft && values.draft(p.name)) return "tiny";
+  if (p.unit == "file of a model") return std::string(p.fallback);  // of another one
+  if (p.kind == ParameterInfo::Kind::kLayerList) return short_list(values.layer_list(p.name));
   if (p.kind == ParameterInfo::Kind::kInteger && p.unit.starts_with("layer"))
     return fmt::format("{}", std::min(values.integer(p.name), kLastLayer));
   if (p.kind == ParameterInfo::Kind::kInteger && p.unit == "dimensions")

@@ -93,13 +93,17 @@ struct TransposeKeysJob {
   int first_column = 0;  ///< the slot of the first column; at most `first`
 };
 
-/// How the scores of a set's query heads are reduced to one score.  The maximum is taken over
-/// log-probabilities: their order is that of the probabilities, most of which underflow in float32.
-enum class HeadReduction { kSum, kSumOfSoftmax, kMaxOfLogSoftmax };
+/// How the scores of a set's query heads are reduced to one score.  The maximum of probabilities is
+/// taken over their logarithms, which have the same order: most probabilities underflow in float32.
+enum class HeadReduction { kSum, kMax, kSumOfSoftmax, kMaxOfLogSoftmax };
+constexpr bool uses_softmax(HeadReduction reduction) {
+  return reduction == HeadReduction::kSumOfSoftmax || reduction == HeadReduction::kMaxOfLogSoftmax;
+}
 
 /// out[j] = reduction over the heads of scores[h, j], of softmax(scores[h])[j], or of its
 /// logarithm.  A head whose scores are all -inf adds nothing to a sum of softmax and ranks below
-/// all others in a maximum; a head with a NaN or +inf makes both NaN.
+/// all others in a maximum of logarithms; a head with a NaN or +inf makes both NaN.  kMax: NaN
+/// where a score is NaN.
 struct ReduceHeadsJob {
   MatrixView<const float> scores;  ///< [heads, n]
   HeadReduction reduction = HeadReduction::kSum;

@@ -147,14 +147,19 @@ void merge_chunks(const ReduceHeadsJob& job, float* memory) {
 }
 
 /// out[j] = sum of factors[h] * x[h, j] over the heads h in order, or maximum of x[h, j] -
-/// factors[h].  factors: one per head, `stride` apart; null: a sum without them.
+/// factors[h].  factors: one per head, `stride` apart; null: the sum, or the maximum, of x[h, j].
 template <bool kMaximum, class D>
 HWY_INLINE hn::Vec<D> reduced(D d, MatrixView<const float> x, std::int64_t j, const float* factors,
                               std::int64_t stride) {
   const auto at = [&](std::int64_t h) HWY_ATTR { return hn::LoadU(d, x.row(h) + j); };
   if (factors == nullptr) {
     auto out = at(0);
-    for (std::int64_t h = 1; h < x.rows; ++h) out = hn::Add(out, at(h));
+    for (std::int64_t h = 1; h < x.rows; ++h) {
+      const auto y = at(h);
+      out = kMaximum ? hn::IfThenElse(hn::Or(hn::IsNaN(out), hn::IsNaN(y)), hn::Add(out, y),
+                                      hn::Max(out, y))
+                     : hn::Add(out, y);
+    }
     return out;
   }
   const auto factor = [&](std::int64_t h) HWY_ATTR { return hn::Set(d, factors[h * stride]); };
@@ -178,7 +183,7 @@ HWY_INLINE void reduce_rows(MatrixView<const float> x, const float* factors, std
     hn::StoreU(reduced<kMaximum>(one, x, j, factors, stride), one, out + j);
 }
 
-/// memory: the job's softmax, unless it sums scores.
+/// memory: the job's softmax, if it has one.
 void reduce_piece(const ReduceHeadsJob& job, const Piece& piece, float* memory) {
   float* out = job.out.data + piece.first;
   const auto columns = [&](MatrixView<const float> all) {
@@ -186,6 +191,8 @@ void reduce_piece(const ReduceHeadsJob& job, const Piece& piece, float* memory) 
   };
   if (job.reduction == HeadReduction::kSum)
     return reduce_rows<false>(columns(job.scores), nullptr, 0, out);
+  if (job.reduction == HeadReduction::kMax)
+    return reduce_rows<true>(columns(job.scores), nullptr, 0, out);
   const Softmax softmax = Softmax::in(memory, job);
   const float* factors = softmax.factors.data + piece.first / kChunk;
   const std::int64_t stride = softmax.factors.stride;
@@ -201,13 +208,13 @@ void reduce_piece(const ReduceHeadsJob& job, const Piece& piece, float* memory) 
   }
 }
 
-/// A whole job.  memory: its softmax, unless it sums scores.
+/// A whole job.  memory: its softmax, if it has one.
 void reduce_job(const ReduceHeadsJob& job, float* memory) {
   const std::int64_t n = job.out.columns;
   const auto for_each_chunk = [n](const auto& body) {
     for (std::int64_t at = 0; at < n; at += kChunk) body(Piece{0, at, std::min(kChunk, n - at)});
   };
-  if (job.reduction != HeadReduction::kSum) {
+  if (uses_softmax(job.reduction)) {
     for_each_chunk([&](const Piece& piece) { exponentiate_chunk(job, piece, memory); });
     merge_chunks(job, memory);
   }
@@ -250,7 +257,7 @@ void merge_masses(const SlotMassJob& job, const float* parts) {
 }
 
 std::int64_t softmax_floats(const ReduceHeadsJob& job) {
-  return job.reduction == HeadReduction::kSum ? 0 : Softmax::floats(job);
+  return uses_softmax(job.reduction) ? Softmax::floats(job) : 0;
 }
 
 std::int64_t chunk_slots() {
@@ -296,7 +303,7 @@ void reduce_heads(ThreadPool& pool, std::span<const ReduceHeadsJob> jobs,
                                 [](const ReduceHeadsJob& job) { return job.out.columns; });
   std::vector<Piece> chunks;
   for (const Piece& piece : pieces) {
-    if (jobs[piece.job].reduction != HeadReduction::kSum) chunks.push_back(piece);
+    if (uses_softmax(jobs[piece.job].reduction)) chunks.push_back(piece);
   }
   for_each_piece(pool, chunks, 0, workspace, [&](const Piece& piece, float*) {
     HWY_DYNAMIC_DISPATCH(exponentiate_chunk)(jobs[piece.job], piece, memory + at[piece.job]);

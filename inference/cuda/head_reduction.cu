@@ -70,9 +70,10 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(const HeadScore
   if (begin >= job.n) return;
   // [heads]: maxima with inverse sums, or with the value to subtract from the scores of a logarithm
   auto* whole = reinterpret_cast<SoftmaxPart*>(shared_memory());
-  const bool plain = job.reduction == HeadReduction::kSum,
-             logarithms = job.reduction == HeadReduction::kMaxOfLogSoftmax;
-  for (int h = thread; h < job.heads && !plain; h += kReduceThreads) {
+  const bool softmax = uses_softmax(job.reduction),
+             logarithms = job.reduction == HeadReduction::kMaxOfLogSoftmax,
+             greatest = logarithms || job.reduction == HeadReduction::kMax;
+  for (int h = thread; h < job.heads && softmax; h += kReduceThreads) {
     const SoftmaxPart* parts = job.parts + h * job.count;
     float top = kMasked, sum = 0;
     for (int p = 0; p < job.count; ++p) top = fmaxf(top, parts[p].top);
@@ -82,12 +83,12 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(const HeadScore
   }
   __syncthreads();
   if (j >= job.n) return;
-  float out = logarithms ? kMasked : 0;
+  float out = greatest ? kMasked : 0;
   for (int h = 0; h < job.heads; ++h) {
     const float x = job.scores[h * job.stride + j];
-    if (!logarithms) {
-      out += plain ? x : weight_of(x, whole[h].top) * whole[h].sum;
-    } else if (const float term = x - whole[h].sum; term > out || isnan(term)) {
+    if (!greatest) {
+      out += softmax ? weight_of(x, whole[h].top) * whole[h].sum : x;
+    } else if (const float term = logarithms ? x - whole[h].sum : x; term > out || isnan(term)) {
       out = term;
     }
   }
@@ -134,7 +135,7 @@ void reduce_heads(Context& context, std::span<const ReduceHeadsJob> jobs) {
     const unsigned count = blocks_for(n, kPartScores);
     HeadScoresView view{job.scores.data, job.scores.stride,       rows,        n, job.reduction,
                         nullptr,         static_cast<int>(count), job.out.data};
-    if (job.reduction != HeadReduction::kSum && n > 0) {
+    if (uses_softmax(job.reduction) && n > 0) {
       view.parts = context.scratch<SoftmaxPart>(static_cast<std::size_t>(rows) * count);
       softmaxes.push_back(view);
       parts = std::max(parts, count);

@@ -12,6 +12,12 @@ namespace {
 /// small part of the time.
 constexpr std::int64_t kMaxReplayedRows = 64;
 
+std::vector<float> on_host(Memory& memory, MatrixView<const float> x) {
+  std::vector<float> out(static_cast<std::size_t>(x.rows * x.columns));
+  memory.copy_floats(x.data, out.data(), out.size());
+  return out;
+}
+
 }  // namespace
 
 void Decoder::linear(Stage& stage, MatrixView<const float> x, const WeightMatrix& w,
@@ -111,9 +117,16 @@ void Decoder::output_and_ffn(int layer, const ForwardBatch& batch) {
     const MatrixView<float> normed = stage.normed.view.rows_at(0, n);
     const MatrixView<float> gate_up(stage.wide.data(), n, 2 * ffn);
     const MatrixView<float> product(stage.wide.data() + batch.block * 2 * ffn, n, ffn);
+    const bool shows = batch.residuals != nullptr;
+    const std::vector<float> before = shows ? on_host(*stage.memory, x) : std::vector<float>();
     linear(stage, stage.attended.view.rows_at(r, n), *w.attention_out, w.attention_out_bias.data(),
            normed);
     backend.add(x.data, normed.data, n * batch.hidden);
+    if (shows) {
+      const std::vector<float> after = on_host(*stage.memory, x);
+      batch.residuals->residuals(layer, {before.data(), n, batch.hidden},
+                                 {after.data(), n, batch.hidden});
+    }
     backend.rms_norm(x, w.ffn_norm.data(), core_.model.config().norm_eps, normed);
     linear(stage, normed, *w.gate_up, w.gate_up_bias.data(), gate_up);
     backend.silu_multiply(gate_up, product);

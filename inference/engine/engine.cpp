@@ -84,6 +84,10 @@ ForwardBatch Engine::begin(std::span<const Pass> passes, std::int64_t at_once) {
     batch.decodes &= pass.kind == Pass::Kind::kDecode;
   }
   batch.block = std::min(batch.rows, kLinearBlockRows);
+  const Pass& only = passes.front();
+  if (passes.size() == 1 && only.all_logits && only.observer != nullptr &&
+      only.observer->reads_residuals())
+    batch.residuals = only.observer;
   size.rows = batch.rows;
   size.pre_rope_keys = batch.pre_rope_keys;
   retrieval_.count_resources(passes);

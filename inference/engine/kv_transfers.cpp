@@ -221,11 +221,13 @@ void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBa
     Sequence& s = *passes[i].sequence;
     const auto* ahead_of_layers = capability<SelectsAhead>(s.policies.selection.get());
     if (passes[i].kind != Pass::Kind::kDecode || !s.policies.placement.host ||
-        ahead_of_layers == nullptr || ahead_of_layers->deciding_layer(core_.shape) != after)
+        ahead_of_layers == nullptr)
       continue;
+    const LayerRange known = ahead_of_layers->known_after(after, core_.shape);
+    if (known.begin >= known.end) continue;
     batch.ahead[i].resize(static_cast<std::size_t>(core_.shape.layers));
     const std::int64_t row = batch.first_row[i];
-    for (int l = after + 1; l < core_.shape.layers; ++l) {
+    for (int l = known.begin; l < known.end; ++l) {
       LayerState& state = s.at(l);
       if (state.kv.working_set() == nullptr) continue;
       const auto zone = core_.zone(Phase::kSelect, l);

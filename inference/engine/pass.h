@@ -26,6 +26,12 @@ class LayerObserver {
   virtual void selection(const LayerView& /*view*/, const Selection& /*selection*/) {}
   /// Called for a prefill pass after the layer's attention.  view: of the pass, with its own keys.
   virtual void attention(const LayerView& /*view*/) {}
+  /// If true, `residuals` is called for a pass that is alone in its batch and returns all logits.
+  virtual bool reads_residuals() const { return false; }
+  /// The hidden states of some rows of the pass, in order, before and after the output of the
+  /// layer's attention is added to them, in host memory: [rows, hidden].
+  virtual void residuals(int /*layer*/, MatrixView<const float> /*before*/,
+                         MatrixView<const float> /*after*/) {}
   /// Called for a pass with `follows`, after the layer's attention and before its outputs are
   /// replaced.
   virtual void outputs(const AttentionOutputs& /*outputs*/) {}

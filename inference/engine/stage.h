@@ -135,6 +135,7 @@ struct ForwardBatch {
   const Ahead* ahead_of(std::size_t pass, int layer) const {
     return pass < ahead.size() && !ahead[pass].empty() ? ahead[pass][layer].get() : nullptr;
   }
+  LayerObserver* residuals = nullptr;  // reads them
   std::int64_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
   /// Adds the last `count` rows so far.
   void add_logit_rows(std::int64_t count) {

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "inference/backend/selection_jobs.h"
@@ -77,18 +76,20 @@ class StepRetrieval {
   virtual void begin_step(const StepView&) {}
 };
 
-/// A policy that uses one selection in several layers.  The selection is computed in one layer and
-/// used there and in all later layers (specontext-self), or computed before layer 0 and used in all
-/// layers (specontext).
+/// Layers [begin, end).
+struct LayerRange {
+  int begin = 0, end = 0;
+};
+
+/// A policy that uses one selection in several layers: in all layers, selected before layer 0
+/// (specontext), or in the layers after the one that selects (SharedSelection in methods/).
 class SelectsAhead {
  public:
   virtual ~SelectsAhead() = default;
-  /// Index of the layer that selects; all later layers reuse its selection.  -1: the selection is
-  /// made before layer 0, and all layers reuse it; nullopt: every layer selects for itself.
-  /// `select` of a layer that reuses the selection reads neither queries nor keys.  If such a layer
-  /// is offloaded, the engine calls `select` and starts the transfers as soon as the selection is
-  /// made.
-  virtual std::optional<int> deciding_layer(const ModelShape&) const = 0;
+  /// The layers whose selection is known after the attention of `layer`; -1: before layer 0.
+  /// `select` of these layers reads neither queries nor keys.  If one of them is offloaded, the
+  /// engine calls `select` and starts the transfers at that point.
+  virtual LayerRange known_after(int layer, const ModelShape&) const = 0;
 };
 
 /// A policy that offloads layers while decoding, although `demand` kept them on the device at first

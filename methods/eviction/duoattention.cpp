@@ -137,7 +137,7 @@ MethodInfo duoattention() {
           "(rolling=false); the number of streaming heads is rounded, half to even, as in kvpress; "
           "ties go to the lower layer and head (official code: random noise); gates=none is a "
           "control: random gates, equal in all runs",
-      .parameters = {{"gates", Kind::kFile, "none", "path",
+      .parameters = {{"gates", Kind::kFile, "none", "file of a model",
                       "file full_attention_heads.tsv of DuoAttention: the gates of a layer's KV "
                       "heads in each line; none: random gates, a control"},
                      {"sparsity", Kind::kNumber, "0.5", "share of KV heads",

@@ -1,6 +1,7 @@
 #include "methods/parts/step_tokens.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/error.h"
 #include "methods/parts/scores.h"
@@ -26,21 +27,21 @@ std::vector<std::int32_t> slots_of(const KvHeadCache& set,
 
 std::vector<std::vector<std::int32_t>> best_tokens(Backend& backend,
                                                    std::span<const std::span<const float>> rows,
-                                                   int budget, int sinks) {
+                                                   int budget, int sinks, int newest) {
   std::vector<std::vector<std::int32_t>> best(rows.size()), out;
   std::vector<TopKJob> choosing;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto current = static_cast<std::int32_t>(rows[i].size()) - 1,
-               first = std::min(sinks, current);
-    choosing.push_back({rows[i].subspan(first, current - first), budget - first - 1, &best[i]});
+    const auto end = static_cast<std::int32_t>(rows[i].size()) - newest,
+               first = std::min(sinks, end);
+    choosing.push_back({rows[i].subspan(first, end - first), budget - first - newest, &best[i]});
   }
   backend.top_k(choosing);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto current = static_cast<std::int32_t>(rows[i].size()) - 1,
-               first = std::min(sinks, current);
+    const auto tokens = static_cast<std::int32_t>(rows[i].size()), end = tokens - newest,
+               first = std::min(sinks, end);
     std::vector<std::int32_t>& list = out.emplace_back(all_slots(first));
     for (const std::int32_t at : best[i]) list.push_back(first + at);
-    list.push_back(current);
+    list = with_tail(std::move(list), end, tokens);
   }
   return out;
 }

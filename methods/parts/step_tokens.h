@@ -11,6 +11,9 @@
 
 namespace turnbench {
 
+/// Tokens of an answer that can be pinned before a new working set is needed.
+constexpr int kAnswerRoom = 1024;
+
 /// The tokens that a step reads in several layers, given as positions, because after evictions a
 /// position may have different slots in different sets.
 struct StepTokens {
@@ -21,11 +24,11 @@ struct StepTokens {
 };
 
 /// For each row of weights, [tokens] in the backend's memory, the indices of the `budget` largest
-/// ones in ascending order.  The first `sinks` tokens and the last token (the current one) are
-/// always included.  Ties go to the earlier token.
+/// ones in ascending order.  The first `sinks` tokens and the `newest` last ones are always
+/// included.  Ties go to the earlier token.
 std::vector<std::vector<std::int32_t>> best_tokens(Backend& backend,
                                                    std::span<const std::span<const float>> rows,
-                                                   int budget, int sinks = 0);
+                                                   int budget, int sinks = 0, int newest = 1);
 
 /// The selection of a layer: those of `tokens` that it still has; all tokens if its sets have at
 /// most `budget` tokens.

@@ -111,7 +111,7 @@ MethodInfo minference() {
           "first 100 are always selected; the action `calibrate` writes a pattern file "
           "as the official search does",
       .parameters =
-          {{"config", Kind::kFile, "none", "path",
+          {{"config", Kind::kFile, "none", "file of a model",
             "pattern file in MInference's JSON format (see the action calibrate); none: all heads "
             "have vertical and slash"},
            {"vertical", Kind::kInteger, "512", "lines", "columns per head, without a file"},

@@ -9,11 +9,10 @@
 #include "methods/parts/cluster_index.h"
 #include "methods/parts/per_layer.h"
 #include "methods/parts/scores.h"
+#include "methods/parts/step_tokens.h"
 
 namespace turnbench {
 namespace {
-
-constexpr int kAnswerRoom = 1024;  // pinned answer tokens before a new working set is needed
 
 class ClusterKv : public Cloned<ClusterKv, SelectionPolicy> {
  public:

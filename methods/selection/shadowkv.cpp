@@ -8,11 +8,11 @@
 #include "methods/parts/chunk_index.h"
 #include "methods/parts/per_layer.h"
 #include "methods/parts/scores.h"
+#include "methods/parts/step_tokens.h"
 
 namespace turnbench {
 namespace {
 
-constexpr int kAnswerRoomPinned = 1024;  // answer tokens before a new working set is needed
 // As in the official offloading implementation: chunks in multiples of eight, and a number of
 // outliers per 1024 tokens read.
 constexpr int kChunksTogether = 8, kOutliersPerPart = 24, kPartTokens = 1024;
@@ -52,7 +52,7 @@ class ShadowKv : public Cloned<ShadowKv, TopKSelection>, public KeyRebuilder {
     const int budget = s_.budget.tokens(size.prompt_tokens), chunks = chunks_of(size.tokens),
               tail = size.tokens - chunks * s_.chunk;
     DeviceNeeds out = {.everything = reads_everything(size.tokens, budget),
-                       .pinned_tokens = outliers_of(budget) * s_.chunk + tail + kAnswerRoomPinned,
+                       .pinned_tokens = outliers_of(budget) * s_.chunk + tail + kAnswerRoom,
                        .step_tokens = budget / s_.chunk * s_.chunk,
                        .block = s_.chunk,
                        .index_bytes = index_bytes(size)};
@@ -60,7 +60,7 @@ class ShadowKv : public Cloned<ShadowKv, TopKSelection>, public KeyRebuilder {
     const Layer& layer = layers_[size.layer];
     out.everything = layer.reads_all;
     out.pinned_tokens = static_cast<std::int32_t>(layer.index.outliers(0).size()) * s_.chunk +
-                        layer.prompt - layer.index.chunks() * s_.chunk + kAnswerRoomPinned;
+                        layer.prompt - layer.index.chunks() * s_.chunk + kAnswerRoom;
     return out;
   }
 

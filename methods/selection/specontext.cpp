@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -40,8 +39,8 @@ class SpeContext : public Cloned<SpeContext, SelectionPolicy>,
   SelectionTraits traits() const override {
     return {.needs_every_pass = s_.head.previous_features};
   }
-  std::optional<int> deciding_layer(const ModelShape&) const override {
-    return s_.ahead ? std::optional(-1) : std::nullopt;
+  LayerRange known_after(int layer, const ModelShape& shape) const override {
+    return s_.ahead && layer < 0 ? LayerRange{0, shape.layers} : LayerRange{};
   }
   std::unique_ptr<Retriever> make_retriever() const override {
     return make_retrieval_head(s_.head);

@@ -275,7 +275,7 @@ TEST(Methods, ListTheirActions) {
         EXPECT_NE(help.out.find(option["name"].get<std::string>()), std::string::npos) << help.out;
     }
   }
-  EXPECT_EQ(with_actions, 4u);
+  EXPECT_EQ(with_actions, 5u);
 }
 
 TEST(Doctor, ReportsFoundAndMissingFiles) {

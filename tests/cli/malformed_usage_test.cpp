@@ -47,7 +47,7 @@ TEST(MalformedUsage, Words) {
             "method round: found the unknown action \"calibrate\", expected one of: watershed"),
       usage("method without actions", {"method", "snapkv"},
             "method snapkv: found a method without actions, expected one with actions: round, "
-            "pqcache, specontext, minference"),
+            "pqcache, specontext, kascade-decode, minference"),
       usage("action of a method without any", {"method", "snapkv", "fit-costs", "--model", "tiny"},
             "method snapkv: found a method without actions, expected one with actions: round"),
       usage("option of an action is missing", {"method", "pqcache", "fit-costs", "--model", "tiny"},

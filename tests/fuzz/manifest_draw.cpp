@@ -96,6 +96,8 @@ OrderedJson parameter(Draw& draw, const ParameterInfo& info) {
                    {"none", "", "full:placement=host", "output-error:method=full"});
     case Kind::kLayers:
       return value(draw, {"equal", "pyramid", "4/3/2/1"}, {"1/1", "0/0/0/0", "1/2/3/4/5"});
+    case Kind::kLayerList:
+      return value(draw, {"auto", "0", "1/2", "0/1/3"}, {"2/1", "4", "0/", "-1"});
   }
   return nullptr;
 }

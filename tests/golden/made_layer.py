@@ -32,7 +32,7 @@ class CheckedTopK(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if function is torch.Tensor.topk:
+        if function in (torch.Tensor.topk, torch.topk):
             scores = args[0]
             count = kwargs.get("k", args[1] if len(args) > 1 else None)
             if count < scores.shape[-1]:

@@ -114,7 +114,9 @@ struct ReadAhead : ReadHeavy, SelectsAhead {
     out->asked = asked;
     return out;
   }
-  std::optional<int> deciding_layer(const ModelShape&) const override { return after; }
+  LayerRange known_after(int layer, const ModelShape& shape) const override {
+    return layer == after ? LayerRange{after + 1, shape.layers} : LayerRange{};
+  }
   Selection select(const LayerView& view) override {
     ++*asked;
     return ReadHeavy::select(view);

@@ -228,7 +228,8 @@ inline std::vector<float> outputs_of_selection(Backend& backend, DType dtype, in
                                 n,        code_scores.view()};
     backend.score_codes(kScale, {&of_codes, 1});
     for (const HeadReduction reduction :
-         {HeadReduction::kSum, HeadReduction::kSumOfSoftmax, HeadReduction::kMaxOfLogSoftmax}) {
+         {HeadReduction::kSum, HeadReduction::kMax, HeadReduction::kSumOfSoftmax,
+          HeadReduction::kMaxOfLogSoftmax}) {
       const ReduceHeadsJob reducing{code_scores.view(), reduction, reduced.view()};
       backend.reduce_heads({&reducing, 1});
       std::vector<std::int32_t> best;

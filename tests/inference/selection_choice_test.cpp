@@ -36,6 +36,7 @@ TEST(ReduceHeads, WorkedExample) {
     for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(got[i], wanted[i], 5e-4) << i;
   };
   expect_near(HeadReduction::kSum, {10, 9, 16});
+  expect_near(HeadReduction::kMax, {10, 9, 8});
   expect_near(HeadReduction::kSumOfSoftmax, {0.881f, 0.731f, 0.388f});
   expect_near(HeadReduction::kMaxOfLogSoftmax, {-0.1269f, -0.3133f, -1.3133f});
 }
@@ -49,7 +50,8 @@ TEST(ReduceHeads, EqualsDoublePrecision) {
   std::list<Case> cases;
   std::vector<ReduceHeadsJob> jobs;
   for (const HeadReduction reduction :
-       {HeadReduction::kSum, HeadReduction::kSumOfSoftmax, HeadReduction::kMaxOfLogSoftmax}) {
+       {HeadReduction::kSum, HeadReduction::kMax, HeadReduction::kSumOfSoftmax,
+        HeadReduction::kMaxOfLogSoftmax}) {
     for (int heads : {1, 2, 3, 4, 7, 8}) {
       for (int n : {0, 1, 63, 65, 1000, 4096, 9000}) {
         if (test::is_emulated() && n > 65 && (n != 9000 || heads != 3)) continue;
@@ -74,7 +76,8 @@ TEST(ReduceHeads, EqualsDoublePrecision) {
       for (std::int64_t j = 0; j < n; ++j) sums[i] += std::exp(c.scores.at(h, j) - tops[i]);
     }
     for (std::int64_t j = 0; j < n; ++j) {
-      const bool greatest = c.reduction == HeadReduction::kMaxOfLogSoftmax;
+      const bool logarithms = c.reduction == HeadReduction::kMaxOfLogSoftmax,
+                 greatest = logarithms || c.reduction == HeadReduction::kMax;
       double wanted = greatest ? -INFINITY : 0;
       for (std::int64_t h = 0; h < heads; ++h) {
         const auto i = static_cast<std::size_t>(h);
@@ -82,7 +85,9 @@ TEST(ReduceHeads, EqualsDoublePrecision) {
                      share = sums[i] > 0 ? std::exp(score - tops[i]) / sums[i] : 0;
         if (c.reduction == HeadReduction::kSum) wanted += score;
         if (c.reduction == HeadReduction::kSumOfSoftmax) wanted += share;
-        if (greatest && sums[i] > 0) wanted = std::max(wanted, score - tops[i] - std::log(sums[i]));
+        if (c.reduction == HeadReduction::kMax) wanted = std::max(wanted, score);
+        if (logarithms && sums[i] > 0)
+          wanted = std::max(wanted, score - tops[i] - std::log(sums[i]));
       }
       if (std::isinf(wanted)) {
         ASSERT_EQ(c.out.at(0, j), -INFINITY) << j;
@@ -135,6 +140,22 @@ TEST(ReduceHeads, NaNPropagates) {
       }
     }
   }
+}
+
+// A maximum of scores is NaN where one of them is.
+TEST(ReduceHeads, MaximaPropagateNaN) {
+  const auto backend = test::make_backend(1);
+  for (const std::size_t n : {1u, 40u}) {
+    for (const std::size_t head : {0u, 1u, 2u}) {
+      std::vector<float> scores(3 * n, 1);
+      scores[head * n + n - 1] = NAN;
+      const std::vector<float> out = reduce(*backend, HeadReduction::kMax, 3, scores);
+      EXPECT_TRUE(std::isnan(out.back())) << head;
+      for (std::size_t i = 0; i + 1 < n; ++i) EXPECT_EQ(out[i], 1);
+    }
+  }
+  EXPECT_EQ(reduce(*backend, HeadReduction::kMax, 2, {-INFINITY, 1, -INFINITY, INFINITY}),
+            (std::vector<float>{-INFINITY, INFINITY}));
 }
 
 TEST(SlotMass, EqualsDoublePrecision) {

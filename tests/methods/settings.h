@@ -59,7 +59,8 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"d", ParameterInfo::Kind::kInteger, "0"},
                                             {"outliers", ParameterInfo::Kind::kInteger, "2"},
                                             {"lag", ParameterInfo::Kind::kInteger, "6"},
-                                            {"lw", ParameterInfo::Kind::kInteger, "1"}};
+                                            {"lw", ParameterInfo::Kind::kInteger, "1"},
+                                            {"wait", ParameterInfo::Kind::kInteger, "0"}};
 
 /// Settings that switch a method off, so that it gives full attention.
 inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudget, "100000"},
@@ -85,6 +86,7 @@ constexpr IndexTrait kIndicesOfPrompts[] = {
     {"pqcache", "", "", "the centroids are those of the prompt's keys"},
     {"clusterkv", "", "", "tokens of an answer are clustered by themselves, `window` at a time"},
     {"shadowkv", "", "", "tokens of an answer are pinned and have no landmarks"},
+    {"omnikv", "", "", "the tokens are those of the prompt; the answer is read whole"},
     {"sentencekv", "", "", "the sentences are those of the prompt; the answer is read whole"},
     {"infllm", "", "", "a token's representative score is what the tokens after it attended to"},
     {"specontext", "", "", "the index is the retriever's, which sees every pass"},
@@ -104,9 +106,15 @@ inline int compensation(const Values& values, int tokens, int prompt) {
   return comp->second == "index" ? index : index + (prompt - 32) * tokens / (2 * prompt);
 }
 
-/// Tokens that a method with outliers reads in addition to its budget: the outliers, the part of a
-/// prompt after its last chunk, and the answer.
-inline int read_on_top(const Values& values, int answer) {
+/// Layers that read all tokens under the values of kSmall.
+inline int dense_layers(const MethodInfo& info) {
+  return info.name == "omnikv" ? 1 : 0;
+}
+
+/// Tokens that a method reads in addition to its budget: the answer and, of a method with outliers,
+/// the outliers and the part of a prompt after its last chunk.
+inline int read_on_top(const MethodInfo& info, const Values& values, int answer) {
+  if (info.name == "omnikv") return answer;
   const auto outliers = values.find("outliers");
   if (outliers == values.end()) return 0;
   const auto kind = values.find("class");

@@ -29,6 +29,7 @@ from histories import KeptTurn
 from methods import METHODS
 from model import Model
 from probes import PROBES, Measured
+from selections import ANCHORS
 from turn import ANSWER_TOKENS, Turn
 
 _TINY = pathlib.Path(__file__).resolve().parents[2] / "models" / "tiny"
@@ -180,6 +181,7 @@ def compare(path, folder, methods, probes):
     program, report = Program(path, folder), Report()
     soften(_TINY, folder / "soft")
     np.savetxt(folder / "gates.tsv", GATES, delimiter="\t")
+    (folder / "anchors.json").write_text(json.dumps(ANCHORS))
     model = Model(folder / "soft", program.tokens)
     (stop,) = program.tokens("<eos>")
     for own in ([m for m in methods if not m.history], [m for m in methods if m.history]):

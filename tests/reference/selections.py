@@ -91,6 +91,56 @@ def specontext_self(prompt, budget, d=1, sinks=0):
     return Hooks(select=select)
 
 
+def omnikv(prompt, budget, filters, wait=1, score="logit", level="batch"):
+    """Filters choose tokens of the prompt for the layers after them; the answer is read, too."""
+    layers, chosen = [int(layer) for layer in filters.split("/")], []
+
+    def select(rows):
+        count, tokens = len(prompt.tokens), len(rows.cache.keys[0])
+        source = max((layer for layer in layers if layer <= rows.layer), default=None)
+        if source is None or count <= budget:
+            return None
+        if rows.layer == source:
+            scores = _step_logits(rows)[:, :, :count]
+            if score == "softmax":
+                scores = log_softmax(scores)
+            scores = scores.max(1)
+            if level == "batch":
+                scores[:] = scores.max(0)
+            chosen[:] = [np.append(best(own, budget), range(count, tokens)) for own in scores]
+        return None if rows.layer - source <= wait else _for_heads(chosen, rows.model)
+    return Hooks(select=select)
+
+
+# Kascade's anchor layers, and the anchor's KV head that each KV head of a layer reads.
+ANCHORS = {"anchors": [0, 2], "heads": [[0, 1], [1, 0], [0, 1], [1, 1]]}
+
+
+def kascade_decode(prompt, budget, anchors="", map=None, dense_layers=1):
+    """Anchors choose tokens; the heads of layers after them read those of a head of the anchor.
+    map: file of ANCHORS."""
+    layers, heads, chosen = [int(layer) for layer in anchors.split("/") if layer], None, []
+    if map:
+        layers, heads = ANCHORS["anchors"], ANCHORS["heads"]
+
+    def select(rows):
+        tokens = len(rows.cache.keys[0])
+        if tokens <= budget:
+            return None
+        source = max([layer for layer in layers if layer <= rows.layer] + [0])
+        if rows.layer == source:
+            scores = attention_weights(_step_logits(rows)).sum(1)
+            scores[:, -1] = np.inf
+            chosen[:] = [best(own, budget) for own in scores]
+        if rows.layer < dense_layers:
+            return None
+        own = range(rows.model.kv_heads)
+        if heads and rows.layer != source:
+            own = heads[rows.layer]
+        return _for_heads([chosen[head] for head in own], rows.model)
+    return Hooks(select=select)
+
+
 def loopserve_decode(prompt, budget, n_d=16, first=16):
     """Tokens with the most attention of the last n_d rows, chosen again after n_d tokens; those
     that are added until then are read, too."""

@@ -74,6 +74,26 @@ std::string setting(const Manifest& m, const std::string& label,
   return *method(m, label).setting(name);
 }
 
+TEST(Smoke, LayersAreThoseOfTheEmbeddedModel) {
+  const Manifest m = smoke_of(R"([
+    {"label": "some", "method": "kascade-decode:anchors=0/1/2/9"},
+    {"label": "none", "method": "omnikv:filters=8/18"},
+    {"label": "auto", "method": "omnikv"}])");
+  EXPECT_EQ(setting(m, "some", "anchors"), "0/1/2");
+  EXPECT_EQ(setting(m, "none", "filters"), "2");
+  EXPECT_EQ(setting(m, "auto", "filters"), "auto");
+}
+
+// Files for the layers or heads of a model do not fit another one.
+TEST(Smoke, LeavesOutFilesOfAnotherModel) {
+  const test::TemporaryDirectory directory;
+  directory.write("map.json", R"({"anchors": [0, 5], "heads": [[0], [0], [0], [0], [0], [0]]})");
+  const Manifest m = load_manifest(directory.write("m.json", R"({
+    "name": "n", "models": ["m"], "datasets": ["tiny-fact"],
+    "methods": ["kascade-decode:map=map.json"]})"));
+  EXPECT_EQ(smoke_manifest(m, {}).methods[0].setting("map"), "none");
+}
+
 // Also for methods in probes, and in the smoke run.
 TEST(Smoke, ResolvesMethodFilesRelativeToTheManifest) {
   const test::TemporaryDirectory directory;
