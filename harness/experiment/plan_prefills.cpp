@@ -67,37 +67,34 @@ void add_unit(const Unit& unit, const PromptLengths& lengths, bool isolated,
 }  // namespace
 
 PlannedPrefill::Scoring PlannedPrefill::scoring() const {
-  if (block == 0) {
-    return {scoring_rows, static_cast<double>(scoring_rows) * static_cast<double>(end)};
-  }
   Scoring out;
-  std::int64_t before = std::min(begin, kept);
-  for (std::int64_t first = begin; first < end; first += block) {
-    before += std::min(block, end - first);
+  for (const Block& own : blocks()) {
     out.rows += scoring_rows;
-    out.pairs += static_cast<double>(scoring_rows) * static_cast<double>(before);
-    before = std::min(before, kept);
+    out.pairs += static_cast<double>(scoring_rows) * static_cast<double>(own.before + own.rows);
   }
   return out;
 }
 
 double PlannedPrefill::flops(const ModelConfig& config) const {
-  const Scoring scored = scoring();
-  const double scoring_flops = config.linear_flops_per_token() * static_cast<double>(scored.rows) +
-                               attention_flops(config, scored.pairs);
-  if (block > 0) {
-    double pairs = 0;
-    std::int64_t before = std::min(begin, kept);
-    for (std::int64_t first = begin; first < end; first += block) {
-      const std::int64_t rows = std::min(block, end - first);
-      pairs +=
-          static_cast<double>(rows) * (static_cast<double>(before) + static_cast<double>(rows) / 2);
-      before = std::min(before + rows, kept);
-    }
-    return config.linear_flops_per_token() * static_cast<double>(tokens()) +
-           attention_flops(config, pairs) + scoring_flops;
+  double pairs = 0;
+  for (const Block& own : blocks()) {
+    const auto rows = static_cast<double>(own.rows);
+    pairs += rows * (static_cast<double>(own.before) + rows / 2);
   }
-  return prefill_flops(config, end) - prefill_flops(config, begin) + scoring_flops;
+  const Scoring scored = scoring();
+  return config.linear_flops_per_token() * static_cast<double>(tokens() + scored.rows) +
+         attention_flops(config, pairs + scored.pairs);
+}
+
+std::vector<PlannedPrefill::Block> PlannedPrefill::blocks() const {
+  if (block == 0) return {{begin, end - begin}};
+  std::vector<Block> out;
+  std::int64_t before = std::min(begin, kept);
+  for (std::int64_t first = begin; first < end; first += block) {
+    const Block& own = out.emplace_back(Block{before, std::min(block, end - first)});
+    before = std::min(before + own.rows, kept);
+  }
+  return out;
 }
 
 std::vector<PlannedPrefill> planned_prefills(const Unit& unit, const PromptLengths& lengths,

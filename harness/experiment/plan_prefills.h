@@ -32,6 +32,13 @@ struct PlannedPrefill {
   /// Operations of its rows with dense attention to the tokens that are left, and of the scoring
   /// passes, without the output head.
   double flops(const ModelConfig& config) const;
+
+ private:
+  /// Consecutive rows, and the tokens that are left before them.
+  struct Block {
+    std::int64_t before = 0, rows = 0;
+  };
+  std::vector<Block> blocks() const;
 };
 
 /// The prefills of all turns of a unit if all methods give the same answers, by the sharing rule of

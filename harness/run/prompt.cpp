@@ -171,15 +171,19 @@ std::string PromptRenderer::answer_text(const std::vector<int>& tokens) const {
   return trim(tokenizer_.decode(tokens, true));
 }
 
+std::vector<Span>::const_iterator question_of(const std::vector<Span>& spans, int turn) {
+  return std::find_if(spans.begin(), spans.end(), [&](const Span& s) {
+    return s.kind == SpanKind::kQuestion && s.turn == turn;
+  });
+}
+
 DialogueView PromptRenderer::view(const Prompt& prompt, const Dialogue& dialogue, int turn) const {
   DialogueView out;
   out.tokens = prompt.tokens;
   out.spans = prompt.spans;
   out.prompt = prompt.tokens;
   out.prompt_spans = prompt.spans;
-  const auto question = std::find_if(prompt.spans.begin(), prompt.spans.end(), [&](const Span& s) {
-    return s.kind == SpanKind::kQuestion && s.turn == turn;
-  });
+  const auto question = question_of(prompt.spans, turn);
   if (question != prompt.spans.end())
     out.question = out.prompt.subspan(question->begin, question->end - question->begin);
   out.turn = turn;

@@ -28,6 +28,9 @@ struct Prompt {
   void add_turn(const RenderedTurn& turn);
 };
 
+/// The question of a turn among the spans of a prompt; the end if they do not contain it.
+std::vector<Span>::const_iterator question_of(const std::vector<Span>& spans, int turn);
+
 /// Renders dialogues as tokens: chat template, position of the question, truncation.  Tokenizer and
 /// template must outlive it.
 class PromptRenderer {

@@ -170,9 +170,7 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
 
 void UnitRunner::find_question(Branch& b) {
   const std::vector<Span>& spans = b.prompt.spans;
-  const auto question = std::find_if(spans.begin(), spans.end(), [&](const Span& s) {
-    return s.kind == SpanKind::kQuestion && s.turn == b.view.turn;
-  });
+  const auto question = question_of(spans, b.view.turn);
   b.question_begin =
       question == spans.end() ? b.prompt.tokens.size() : static_cast<std::size_t>(question->begin);
   if (b.question_begin <= b.history_tokens) {

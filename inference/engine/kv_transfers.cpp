@@ -249,7 +249,14 @@ void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBa
                                                                      *s.policies.selection, sets);
       s.counters.policy_seconds += seconds_since(start);
       const auto transfer = core_.zone(Phase::kFetch, l);
+      const std::int64_t slots = state.kv.working_set()->added_slots();
       ahead->readable = fetch(s, view, ahead->selection);
+      if (state.kv.working_set()->added_slots() != slots) {  // `row` is in the former working set
+        throw runtime_error(
+            "{}: layer {}: found a selection made ahead that reads more tokens than DeviceNeeds, "
+            "expected tokens of the answer to be pinned",
+            s.policies.method, l);
+      }
       batch.ahead[i][l] = std::move(ahead);
     }
   }

@@ -80,8 +80,9 @@ MethodAction calibrate_kascade() {
       .example = "--model DIR --dataset multi-key-needle --limit 20 -o anchors.json",
       .notes =
           "The attention of the last question and of its gold answer is measured (official code: "
-          "of all tiles of a prompt). Then: turnbench generate --model DIR --method "
-          "kascade-decode:map=anchors.json",
+          "of all tiles of a prompt and of generated answers; experiments/kascade/README.md lists "
+          "all differences).\n"
+          "then: turnbench generate --model DIR --method kascade-decode:map=anchors.json",
       .options =
           {{.name = "anchors",
             .kind = Kind::kInteger,

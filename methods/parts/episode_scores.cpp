@@ -73,28 +73,16 @@ std::vector<int> EpisodeScores::pass_for(const DialogueView& dialogue) const {
 void EpisodeScores::score(const LayerView& view, std::size_t) {
   scores_.resize(static_cast<std::size_t>(view.shape.layers));
   std::vector<std::vector<float>>& of_layer = scores_[view.layer];
-  of_layer.resize(view.sets.size());
   const auto pool = std::make_shared<KvPool>(view.sets[0].layout(), view.backend->memory());
   std::vector<KvHeadCache> cached;
-  for (std::size_t set = 0; set < view.sets.size(); ++set) {
-    const int count = view.sets[set].lower_bound(tokens_);
-    of_layer[set].resize(static_cast<std::size_t>(count), 0.0f);
-    cached.push_back(view.sets[set].gathered(all_slots(count), pool));
+  std::vector<SlotsOfSet> slots;
+  for (const KvHeadCache& set : view.sets) {
+    slots.push_back({0, set.lower_bound(tokens_)});
+    cached.push_back(set.gathered(all_slots(slots.back().count), pool));
   }
-  const AttentionStats stats = view.stats.for_sets(cached);
-  std::vector<std::vector<float>> most(static_cast<std::size_t>(view.shape.heads));
-  stats.for_each_head([&](int head) {
-    const auto set = static_cast<std::size_t>(head / view.heads_per_set());
-    most[head].assign(of_layer[set].size(), 0.0f);
-    if (most[head].empty()) return;
-    stats.for_each_row(head, 0, view.rows, [&](std::int32_t, std::span<const float> row) {
-      for (std::size_t i = 0; i < row.size(); ++i) most[head][i] = std::max(most[head][i], row[i]);
-    });
-  });
-  for (std::size_t head = 0; head < most.size(); ++head) {
-    std::vector<float>& own = of_layer[head / static_cast<std::size_t>(view.heads_per_set())];
-    for (std::size_t i = 0; i < own.size(); ++i) own[i] = std::max(own[i], most[head][i]);
-  }
+  of_layer.resize(view.sets.size());
+  const auto most = largest_probabilities(view, view.stats.for_sets(cached), slots);
+  for (std::size_t set = 0; set < most.size(); ++set) raise_to(most[set], of_layer[set], 0);
 }
 
 }  // namespace turnbench

@@ -59,7 +59,7 @@ void ReconstructionScores::score(const LayerView& view, std::size_t pass) {
   std::vector<std::vector<float>>& of_layer = scores_[view.layer];
   const auto pool = std::make_shared<KvPool>(view.sets[0].layout(), view.backend->memory());
   std::vector<KvHeadCache> read;  // sinks, chunk, tokens of the pass
-  std::vector<int> sinks;         // [sets]
+  std::vector<SlotsOfSet> chunk;  // in `read`
   for (const KvHeadCache& set : view.sets) {
     const int prompt = set.lower_bound(tokens_), first = set.lower_bound(begin),
               last = set.lower_bound(end);
@@ -68,29 +68,14 @@ void ReconstructionScores::score(const LayerView& view, std::size_t pass) {
       for (int slot = 0; slot < set.lower_bound(std::min(fixed_, tokens_)); ++slot)
         own[slot] = static_cast<float>(2 + fixed_ - set.position(slot));
     }
-    sinks.push_back(set.lower_bound(std::min(s_.sinks, begin)));
+    chunk.push_back({set.lower_bound(std::min(s_.sinks, begin)), last - first});
     const auto slots =
-        with_tail(with_tail(all_slots(sinks.back()), first, last), prompt, set.size());
+        with_tail(with_tail(all_slots(chunk.back().first), first, last), prompt, set.size());
     read.push_back(set.gathered(slots, pool));
   }
-  const AttentionStats stats = view.stats.for_sets(read);
-  std::vector<std::vector<float>> most(static_cast<std::size_t>(view.shape.heads));
-  stats.for_each_head([&](int head) {
-    const auto set = static_cast<std::size_t>(head / view.heads_per_set());
-    const auto count = view.sets[set].lower_bound(end) - view.sets[set].lower_bound(begin);
-    most[head].assign(static_cast<std::size_t>(count), 0.0f);
-    stats.for_each_row(head, 0, view.rows, [&](std::int32_t, std::span<const float> row) {
-      for (int i = 0; i < count; ++i) most[head][i] = std::max(most[head][i], row[sinks[set] + i]);
-    });
-  });
-  for (int head = 0; head < view.shape.heads; ++head) {
-    const auto set = static_cast<std::size_t>(head / view.heads_per_set());
-    float* own = of_layer[set].data() + view.sets[set].lower_bound(begin);
-    for (const float x : most[head]) {
-      *own = std::max(*own, x);
-      ++own;
-    }
-  }
+  const auto most = largest_probabilities(view, view.stats.for_sets(read), chunk);
+  for (std::size_t set = 0; set < most.size(); ++set)
+    raise_to(most[set], of_layer[set], view.sets[set].lower_bound(begin));
 }
 
 }  // namespace turnbench

@@ -151,6 +151,37 @@ const KvHeadCache& cache_of_head(const LayerView& view, int head) {
   return view.sets[head / view.heads_per_set()];
 }
 
+std::vector<std::vector<float>> largest_probabilities(const LayerView& view,
+                                                      const AttentionStats& stats,
+                                                      std::span<const SlotsOfSet> slots) {
+  const auto heads = static_cast<std::size_t>(view.heads_per_set());
+  std::vector<std::vector<float>> of_heads(static_cast<std::size_t>(view.shape.heads)), out;
+  stats.for_each_head([&](int head) {
+    const auto [first, count] = slots[static_cast<std::size_t>(head) / heads];
+    std::vector<float>& most = of_heads[head];
+    most.assign(static_cast<std::size_t>(count), 0.0f);
+    if (most.empty()) return;
+    stats.for_each_row(head, 0, view.rows, [&](std::int32_t, std::span<const float> row) {
+      for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], row[first + i]);
+    });
+  });
+  for (std::size_t set = 0; set < slots.size(); ++set) {
+    std::vector<float>& most = out.emplace_back(of_heads[set * heads]);
+    for (std::size_t head = set * heads + 1; head < (set + 1) * heads; ++head) {
+      for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], of_heads[head][i]);
+    }
+  }
+  return out;
+}
+
+void raise_to(std::span<const float> least, std::vector<float>& scores, int first) {
+  scores.resize(std::max(scores.size(), static_cast<std::size_t>(first) + least.size()), 0.0f);
+  for (std::size_t i = 0; i < least.size(); ++i) {
+    float& own = scores[static_cast<std::size_t>(first) + i];
+    own = std::max(own, least[i]);
+  }
+}
+
 std::vector<std::int32_t> draw_rows(Random& random, std::int64_t rows, std::int64_t count) {
   if (count > rows) throw input_error("found {} rows to draw, expected at most {}", count, rows);
   std::vector<std::int32_t> out(rows);

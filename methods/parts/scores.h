@@ -60,6 +60,18 @@ KeepSets in_every_set(const LayerView& view, const std::vector<std::int32_t>& sl
 /// The cached keys and values that a query head reads.
 const KvHeadCache& cache_of_head(const LayerView& view, int head);
 
+/// Slots [first, first + count) of a set.
+struct SlotsOfSet {
+  int first = 0, count = 0;
+};
+/// The largest probability that the rows of a pass give to each slot of `slots`, over all rows and
+/// over the query heads of a set: [sets][count].  stats: of the sets in which the slots count.
+std::vector<std::vector<float>> largest_probabilities(const LayerView& view,
+                                                      const AttentionStats& stats,
+                                                      std::span<const SlotsOfSet> slots);
+/// scores[first + i] becomes at least least[i]; missing scores are 0.
+void raise_to(std::span<const float> least, std::vector<float>& scores, int first);
+
 /// Draws `count` distinct indices below `rows`, in the order of the draws.
 /// @throws Error (input) if `count` exceeds `rows`.
 std::vector<std::int32_t> draw_rows(Random& random, std::int64_t rows, std::int64_t count);

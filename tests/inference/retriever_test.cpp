@@ -297,6 +297,40 @@ TEST(Retriever, BlocksRequestedAheadGrowWithTheAnswer) {
     EXPECT_TRUE(run(rule) == device) << static_cast<int>(rule);
 }
 
+/// Declares one token, but also reads the answer, without pinning it.
+struct ReadAnswerAhead : ReadAhead {
+  ReadAnswerAhead() : ReadAhead(0) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<ReadAnswerAhead>(*this);
+  }
+  DeviceNeeds demand(const PromptSize&, const LayerView*) const override {
+    return {.step_tokens = 1};
+  }
+  Selection select(const LayerView& view) override {
+    std::vector<std::int32_t> read(static_cast<std::size_t>(1 + view.generated));
+    std::iota(read.begin() + 1, read.end(), view.sets.front().size() - view.generated);
+    return {std::vector<std::vector<std::int32_t>>(view.sets.size(), read)};
+  }
+};
+
+// The row of the step's token was assigned in the former working set.
+TEST(Retriever, RejectsSelectionsAheadThatOutgrowTheirWorkingSet) {
+  test::Machine machine("llama3");
+  Policies p = spied();
+  p.selection = std::make_unique<ReadAnswerAhead>();
+  p.placement = {.host = true, .rule = Residency::Rule::kPrevious, .cache_block = 1};
+  test::Conversation c(machine.engine, std::move(p));
+  c.turn(kShownPrompt);
+  const std::string message = test::message_of(
+      [&] {
+        for (int token = 0; token < 10; ++token) c.answer(token + 3);
+      },
+      ErrorKind::kRuntime);
+  EXPECT_NE(message.find("layer 1: found a selection made ahead that reads more tokens"),
+            std::string::npos)
+      << message;
+}
+
 TEST(Retriever, RejectsPromptsComputedLayerByLayer) {
   test::Machine machine("llama3", 2, {.prefill_chunk = 37});
   Policies p;

@@ -94,13 +94,6 @@ class Cells {
   std::deque<Method> methods_;
 };
 
-/// The question of a turn in its prompt.
-inline std::vector<Span>::const_iterator question_of(const std::vector<Span>& spans, int turn) {
-  return std::find_if(spans.begin(), spans.end(), [&](const Span& s) {
-    return s.kind == SpanKind::kQuestion && s.turn == turn;
-  });
-}
-
 /// The greedy answer, of up to four tokens, after a prompt with these logits.  step(token): the
 /// logits after a token.
 template <typename Step>
