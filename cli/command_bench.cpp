@@ -205,6 +205,17 @@ void print_selection(const std::vector<SelectionRow>& rows, const std::string& m
   fmt::print("{}\n", dump(out));
 }
 
+/// Refuses methods in which a layer selects for others: their layers cannot represent each other.
+void refuse_shared_selections(const Method& method, const ModelConfig& c) {
+  const auto* ahead = capability<SelectsAhead>(method.policies().selection.get());
+  for (int l = 0; ahead != nullptr && l < c.layers; ++l) {
+    if (ahead->known_after(l, {c.layers, c.heads, c.kv_heads, c.head_dim}).end == 0) continue;
+    throw input_error(
+        "--layers: found it with {}, in which layer {} selects for others: expected all layers",
+        method.name(), l);
+  }
+}
+
 void bench(const Options& o, bool json) {
   if (!o.simd.empty()) cpu::limit_simd(o.simd);
   BenchOptions options;
@@ -240,6 +251,9 @@ void bench(const Options& o, bool json) {
     const std::unique_ptr<Backend> backend = make_backend(devices[0], o.model.threads);
     if (o.what == "selection") {
       const int measured = o.layers > 0 ? std::min(o.layers, c.layers) : c.layers;
+      for (const Method& method : options.methods) {
+        if (measured < c.layers) refuse_shared_selections(method, c);
+      }
       return print_selection(bench_selection(c, *backend, options), o.model.model, c.layers,
                              measured, *backend, json);
     }

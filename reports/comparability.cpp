@@ -209,6 +209,17 @@ std::optional<PartValue> value_of_scores(const MethodSettings::Part& part, std::
   return std::nullopt;
 }
 
+/// The settings that determine the layers which read all tokens: "filters=2/8, wait=1".
+std::string settings_of_layers(const MethodSettings::Part& part) {
+  std::vector<std::string> out;
+  for (const ParameterInfo& p : part.info->parameters) {
+    const auto found = part.values.find(std::string(p.name));
+    if (p.unit == "layers" && found != part.values.end())
+      out.push_back(fmt::format("{}={}", p.name, found->second));
+  }
+  return join(out, ", ");
+}
+
 std::string own_name(const PartValue& found, std::string_view name) {
   return found.parameter->name == name ? "" : fmt::format(" ({})", found.parameter->name);
 }
@@ -222,7 +233,9 @@ void compare_universal(const std::vector<Subject>& subjects, Remarks& remarks) {
       for (const MethodSettings::Part& part : s.settings.parts) {
         if (universal.of_evictions ? !part.kinds.eviction : !part.kinds.limits_tokens()) continue;
         if (const auto found = value_of_scores(part, universal.name)) {
-          const std::string text = value_text(*found->parameter, found->value);
+          const std::string text = found->parameter->kind == ParameterInfo::Kind::kLayerList
+                                       ? settings_of_layers(part)
+                                       : value_text(*found->parameter, found->value);
           value = text == "0" ? kNone : text;
           name = own_name(*found, universal.name);
         } else if (!value) {

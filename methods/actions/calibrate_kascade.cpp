@@ -16,6 +16,8 @@
 namespace turnbench {
 namespace {
 
+constexpr double kNoSimilarity = 1e-12;  ///< below, rounding decides
+
 ActionResult calibrate_anchors(ActionContext& context) {
   const std::string& out = context.option("output");
   const int anchors = context.integer("anchors"), queries = context.integer("queries"),
@@ -47,11 +49,12 @@ ActionResult calibrate_anchors(ActionContext& context) {
   const AnchorMap map = search.find(anchors);
   write_file(out, map.text());
   const std::vector<std::vector<double>> similar = search.similarity();
-  double kept = 0, most = 0;
+  double kept = 0, most = 0, across = 0;
   for (int l = 0, anchor = 0; l < layers; ++l) {
     if (std::find(map.anchors.begin(), map.anchors.end(), l) != map.anchors.end()) anchor = l;
     kept += similar[anchor][l];
     most += similar[l][l];
+    for (int a = 0; a < l; ++a) across = std::max(across, similar[a][l]);
   }
   ActionResult result;
   result.json = {{"dialogues", search.prompts()},
@@ -65,6 +68,11 @@ ActionResult calibrate_anchors(ActionContext& context) {
       "{} dialogues{}\nanchors {}: they retain {:.1f}% of the similarity of one anchor per layer\n",
       search.prompts(), too_long > 0 ? fmt::format(" (left out: {} too long)", too_long) : "",
       fmt::join(map.anchors, ", "), 100 * kept / most);
+  if (across < kNoSimilarity) {
+    result.text +=
+        "The similarities between layers are 0: for some query of each dialogue, no other layer "
+        "selects a token with attention. The anchors are the layers with the largest importance.\n";
+  }
   return result;
 }
 
@@ -75,19 +83,19 @@ MethodAction calibrate_kascade() {
   return {
       .name = "calibrate",
       .summary =
-          "Choose the anchor layers and the heads that are read in other layers, and write the "
-          "file that kascade-decode reads",
+          "Choose the anchor layers, and the anchor's heads whose tokens other layers read; write "
+          "the file that kascade-decode reads",
       .example = "--model DIR --dataset multi-key-needle --limit 20 -o anchors.json",
       .notes =
-          "The attention of the last question and of its gold answer is measured (official code: "
-          "of all tiles of a prompt and of generated answers; experiments/kascade/README.md lists "
-          "all differences).\n"
+          "Measures the attention of the last --queries tokens before the last answer of each "
+          "dialogue, and of its gold answer. experiments/kascade/README.md defines the choice, and "
+          "lists the differences to the official code.\n"
           "then: turnbench generate --model DIR --method kascade-decode:map=anchors.json",
       .options =
           {{.name = "anchors",
             .kind = Kind::kInteger,
             .fallback = "5",
-            .description = "number of anchor layers, with layer 0",
+            .description = "number of anchor layers, including layer 0",
             .min = 1,
             .max = 1 << 16},
            {.name = "percent",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <climits>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
@@ -22,9 +23,10 @@ AnchorMap AnchorMap::load(const std::filesystem::path& path) {
   if (!heads.is_array()) heads.fail("an array with one array per layer");
   const auto layers = static_cast<std::int64_t>(heads.size());
   for (const JsonView& anchor : anchors.items()) {
-    const std::int64_t least = out.anchors.empty() ? 0 : out.anchors.back() + 1;
-    const auto layer = static_cast<int>(anchor.as_integer(least, layers - 1));
+    const auto layer = static_cast<int>(anchor.as_integer(0, INT_MAX));
+    if (layer >= layers) anchor.fail(fmt::format("one of the {} layers of \"heads\"", layers));
     if (out.anchors.empty() && layer != 0) anchor.fail("0, the first layer");
+    if (!out.anchors.empty() && layer <= out.anchors.back()) anchor.fail("layers that ascend");
     out.anchors.push_back(layer);
   }
   for (const JsonView& layer : heads.items()) {

@@ -53,7 +53,7 @@ MethodInfo kascade_decode() {
   using Kind = ParameterInfo::Kind;
   return {
       .name = "kascade-decode",
-      .summary = "reads the tokens with the highest attention in a few anchor layers",
+      .summary = "reads tokens that the attention of a few anchor layers selects",
       .paper =
           "Deshmukh et al., Kascade: A Practical Sparse Attention Method for Long-Context LLM "
           "Inference, 2025",
@@ -63,12 +63,14 @@ MethodInfo kascade_decode() {
       .deviations =
           "decode steps only (official code: decode_only_kascade; Kascade also has a sparse "
           "prefill); without a map, the anchors are those of the official file for Llama 3.1 8B, "
-          "at the same depths of other models (rounded down), and each head reads the tokens of "
-          "the anchor's head with the same index; models of fewer than 16 layers have two "
-          "anchors, layer 0 and the layer at a quarter; a budget that is a share refers to the "
-          "prompt (official code: all tokens, and at least 128); the current token is always read "
-          "(official code: if it is among the best); probabilities below e^-87 count as 0, so "
-          "their tokens are ties, which go to the earlier token",
+          "at the same relative depths of other models (rounded down), and each head reads the "
+          "tokens of the anchor's head with the same index; models of fewer than 16 layers have "
+          "two anchors, layer 0 and the layer at a quarter; a budget that is a share refers to the "
+          "prompt (official code: all tokens, and at least 128), so even 100% leaves out as many "
+          "tokens as the answer has; the current token is always read (official code: if it is "
+          "among the best); with an eviction, a layer reads the selected tokens that it has kept; "
+          "layers that select or read all tokens stay on the device; probabilities below e^-87 "
+          "count as 0, so their tokens are ties, which go to the earlier token",
       .parameters = {{"budget", Kind::kBudget, "0.1", "tokens or share", "tokens read per step"},
                      {"map", Kind::kFile, "none", "file of a model",
                       "file of anchors and heads for a model, as `method kascade-decode calibrate` "
@@ -77,8 +79,9 @@ MethodInfo kascade_decode() {
                       .kind = Kind::kLayerList,
                       .fallback = "auto",
                       .unit = "layers",
-                      .description = "layers that select, layer 0 in any case; auto: layers 0, 2, "
-                                     "8, 13 and 14 of 32, and at these depths of other models",
+                      .description =
+                          "layers that select, layer 0 in any case; auto: layers 0, 2, "
+                          "8, 13 and 14 of 32, and at these relative depths of other models",
                       .only_with = "map=none"},
                      {"dense_layers", Kind::kInteger, "1", "layers",
                       "first layers, which read all tokens"}},

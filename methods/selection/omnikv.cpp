@@ -56,23 +56,24 @@ MethodInfo omnikv() {
           "prompt tokens read per step in layers that share a selection; tokens of the answer are "
           "read in addition; all other layers read all tokens",
       .deviations =
-          "filters, wait and budget are those of the official code's example for Llama 3 8B, at "
-          "the "
-          "same depths of other models (rounded down); models of fewer than 16 layers have one "
-          "filter, at a quarter of the layers; the selectors uniform and exp of the official code, "
-          "which score with the queries of the last 16 steps, are not available; level=head is "
-          "this project's; with placement=host, a step loads only the selected tokens that the "
-          "previous step did not read (official code: all selected tokens); with an eviction, a "
-          "layer reads the selected tokens that it has kept; no eviction while decoding; ties go "
-          "to the earlier token",
+          "filters, wait and budget are those of the official example for Llama 3 8B; in other "
+          "models, the filters are at the same relative depths (rounded down); models of fewer "
+          "than 16 layers have one filter, at a quarter of the layers; the official code's two "
+          "other scoring rules, uniform and exp, which use the queries of the last 16 steps, are "
+          "not available; level=head is this project's; with placement=host, a step loads only the "
+          "selected tokens that the previous step did not read (official code: all selected "
+          "tokens); with an eviction, a layer reads the selected tokens that it has kept; "
+          "evictions "
+          "while decoding are refused; layers that select or read all tokens stay on the device; "
+          "ties go to the earlier token",
       .parameters =
           {{"budget", Kind::kBudget, "0.067", "tokens or share", "prompt tokens read per step"},
            {"filters", Kind::kLayerList, "auto", "layers",
             "layers that select; they and the layers before the first one read all "
-            "tokens; auto: layers 2, 8 and 18 of 32, and at these depths of other models"},
+            "tokens; auto: layers 2, 8 and 18 of 32, and at these relative depths of other models"},
            {"wait", Kind::kInteger, "1", "layers",
-            "layers after each filter that read all tokens, during which the selected "
-            "tokens are transferred"},
+            "number of layers after each filter that read all tokens; the selected "
+            "tokens are transferred while these layers run"},
            {"score", Kind::kChoice, "logit", "logit|softmax",
             "score of a token: maximum over the query heads of q k, or of the "
             "probabilities among the prompt's tokens"},

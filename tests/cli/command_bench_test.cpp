@@ -174,20 +174,27 @@ TEST(Bench, SelectionCountsBytesAsStored) {
   EXPECT_NEAR(rows[2]["bytes_read"].get<double>() / all, 36.0 / 128 * 64 / 600, 0.002);
 }
 
-// Of four layers, the first reads all tokens and the others 100.  If only one layer is measured, it
-// represents all layers and reads 100.
+// Of the four layers of specontext-self, the first reads all tokens and the others 100.  If only
+// one layer is measured, it represents all layers, which a method with shared selections cannot do.
 TEST(Bench, SelectionMeasuresAllLayersOrSome) {
-  const auto read = [](const Arguments& more, int measured) {
-    Arguments arguments = {"selection", "--depth", "600", "--method", "specontext-self:budget=100"};
+  const auto read = [](const std::string& method, const Arguments& more, int measured) {
+    Arguments arguments = {"selection", "--depth", "600", "--method", method};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Json json = bench(arguments);
     EXPECT_EQ(json["layers"], 4);
     EXPECT_EQ(json["layers_measured"], measured);
-    const Json &full = json["rows"][0], &method = json["rows"][1];
-    return method["bytes_read"].get<double>() / full["bytes_read"].get<double>();
+    const Json &full = json["rows"][0], &own = json["rows"][1];
+    return own["bytes_read"].get<double>() / full["bytes_read"].get<double>();
   };
-  EXPECT_NEAR(read({}, 4), (1 + 3 * 100.0 / 600) / 4, 0.01);
-  EXPECT_NEAR(read({"--layers", "1"}, 1), 100.0 / 600, 0.01);
+  const std::string shared = "specontext-self:budget=100";
+  EXPECT_NEAR(read(shared, {}, 4), (1 + 3 * 100.0 / 600) / 4, 0.01);
+  EXPECT_NEAR(read("snapkv:budget=100", {"--layers", "1"}, 1), 100.0 / 600, 0.01);
+  const Finished refused = run_program({"bench", "selection", "--model", "tiny", "--depth", "600",
+                                        "--layers", "1", "--method", shared});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--layers: found it with specontext-self, in which layer 1 selects"),
+            std::string::npos)
+      << refused.err;
 }
 
 // All answer tokens divided by the total time, and without the prefill and the tokens that it
