@@ -135,8 +135,10 @@ void ActionCall::for_each_dialogue(const std::function<void(const TokenizedDialo
   const ChatTemplate chat = conversation_.open(tokenizer, model_.model);
   const PromptRenderer renderer(tokenizer, chat, conversation_.system,
                                 checkpoint().config.eos_tokens);
+  Manifest options;
+  options.path = "--dataset";  // for messages
   const ResolvedDataset dataset =
-      resolve_dataset(dataset_, {}, Locations{{}, parse_name_values(data_, "--data")}, 0);
+      resolve_dataset(dataset_, options, Locations{{}, parse_name_values(data_, "--data")}, 0);
   for (const Dialogue& dialogue : dataset.dialogues) {
     TokenizedDialogue out;
     out.id = dialogue.id;
