@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "methods/parts/scores.h"
+
 namespace turnbench {
 namespace {
 

@@ -157,12 +157,12 @@ std::vector<std::vector<float>> largest_probabilities(const LayerView& view,
   const auto heads = static_cast<std::size_t>(view.heads_per_set());
   std::vector<std::vector<float>> of_heads(static_cast<std::size_t>(view.shape.heads)), out;
   stats.for_each_head([&](int head) {
-    const auto [first, count] = slots[static_cast<std::size_t>(head) / heads];
+    const SlotsOfSet own = slots[static_cast<std::size_t>(head) / heads];
     std::vector<float>& most = of_heads[head];
-    most.assign(static_cast<std::size_t>(count), 0.0f);
+    most.assign(static_cast<std::size_t>(own.count), 0.0f);
     if (most.empty()) return;
     stats.for_each_row(head, 0, view.rows, [&](std::int32_t, std::span<const float> row) {
-      for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], row[first + i]);
+      for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], row[own.first + i]);
     });
   });
   for (std::size_t set = 0; set < slots.size(); ++set) {
