@@ -85,7 +85,7 @@ std::vector<int> parse_layer_list(const std::string& text, const std::string& wh
   std::vector<int> out;
   if (text == "auto") return out;
   for (const std::string& part : split(text, "/")) {
-    const std::optional<int> layer = turnbench::parse_number<std::int64_t>(part);
+    const auto layer = turnbench::parse_number<std::int64_t>(part);
     if (!layer || *layer < 0 || *layer > kMostLayers || (!out.empty() && *layer <= out.back())) {
       throw input_error("{}: found \"{}\", expected auto or ascending layers: 2/8/18", where,
                         printable(shorten(text, 40)));

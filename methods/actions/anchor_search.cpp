@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "methods/parts/scores.h"
+#include "methods/parts/shared_selection.h"
 
 namespace turnbench {
 namespace {
@@ -185,9 +186,9 @@ AnchorMap AnchorSearch::find(int anchors) const {
     end = last[k][end];
     out.anchors.insert(out.anchors.begin(), static_cast<int>(end));
   }
-  int anchor = 0;
+  const SelectingLayers selecting{out.anchors, {}};
   for (int l = 0; l < layers_; ++l) {
-    if (std::find(out.anchors.begin(), out.anchors.end(), l) != out.anchors.end()) anchor = l;
+    const int anchor = selecting.last_at(l, layers_);
     std::vector<int>& heads = out.heads.emplace_back();
     for (int of = 0; of < heads_; ++of) {
       int best = 0;

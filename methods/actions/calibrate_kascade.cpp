@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "methods/actions/action.h"
 #include "methods/actions/anchor_search.h"
+#include "methods/parts/shared_selection.h"
 
 namespace turnbench {
 namespace {
@@ -50,9 +51,9 @@ ActionResult calibrate_anchors(ActionContext& context) {
   write_file(out, map.text());
   const std::vector<std::vector<double>> similar = search.similarity();
   double kept = 0, most = 0, across = 0;
-  for (int l = 0, anchor = 0; l < layers; ++l) {
-    if (std::find(map.anchors.begin(), map.anchors.end(), l) != map.anchors.end()) anchor = l;
-    kept += similar[anchor][l];
+  const SelectingLayers selecting{map.anchors, {}};
+  for (int l = 0; l < layers; ++l) {
+    kept += similar[selecting.last_at(l, layers)][l];
     most += similar[l][l];
     for (int a = 0; a < l; ++a) across = std::max(across, similar[a][l]);
   }

@@ -6,7 +6,7 @@
 
 namespace turnbench {
 
-/// Kascade's anchor layers and head mapping for one model (Deshmukh et al., 2025, section 3.4),
+/// Kascade's anchor layers and head mapping for one model (Deshmukh et al., 2025),
 /// read from a file: {"anchors": [0, 2, 8], "heads": [[0, 1], ...]}.
 struct AnchorMap {
   std::vector<int> anchors;             ///< ascending; the first one is layer 0

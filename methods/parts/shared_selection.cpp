@@ -107,6 +107,17 @@ StepTokens choose(const LayerView& view, const TokenRule& rule) {
   return out;
 }
 
+/// The tokens of some KV heads; each has as many lists as any other, or all share one.
+StepTokens tokens_of_heads(const StepTokens& step, std::span<const int> heads) {
+  const std::size_t lists = step.positions.size();
+  if (lists < heads.size()) return step;
+  const std::size_t per_head = lists / heads.size();
+  StepTokens out{step.current, {}};
+  for (std::size_t i = 0; i < lists; ++i)
+    out.positions.push_back(step.positions[heads[i / per_head] * per_head + i % per_head]);
+  return out;
+}
+
 }  // namespace
 
 void SharedSelection::after_prefill(const LayerView& view) {
@@ -145,25 +156,15 @@ LayerRange SharedSelection::known_after(int layer, const ModelShape& shape) cons
   return out;
 }
 
-StepTokens SharedSelection::tokens_of(const LayerView& view) const {
-  const std::size_t lists = step_.positions.size(), heads = view.shape.kv_heads;
-  StepTokens out = step_;
-  if (lists < heads || role(view.layer, view.shape).source == view.layer) return out;
-  const std::size_t per_head = lists / heads;
-  for (std::size_t i = 0; i < lists; ++i) {
-    const int from = source_head(view.layer, static_cast<int>(i / per_head));
-    out.positions[i] = step_.positions[from * per_head + i % per_head];
-  }
-  return out;
-}
-
 Selection SharedSelection::select(const LayerView& view) {
   const LayerRole own = role(view.layer, view.shape);
   const TokenRule chosen = rule(view.prompt_tokens);
   if (own.selects) step_ = choose(view, chosen);
   if (own.source < 0) return {};
   const int most = chosen.tokens + (chosen.prompt_only ? view.generated : 0);
-  return read_in_layer(view, tokens_of(view), most);
+  const std::span<const int> heads = source_heads(view.layer);
+  if (heads.empty() || own.source == view.layer) return read_in_layer(view, step_, most);
+  return read_in_layer(view, tokens_of_heads(step_, heads), most);
 }
 
 int SelectingLayers::last_at(int layer, int model_layers) const {

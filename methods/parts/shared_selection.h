@@ -47,13 +47,10 @@ class SharedSelection : public SelectionPolicy, public SelectsAhead {
   /// @throws Error (input) if the method's settings do not fit the model.
   virtual LayerRole role(int layer, const ModelShape& shape) const = 0;
   virtual TokenRule rule(int prompt_tokens) const = 0;
-  /// The KV head of the source whose tokens a KV head of a layer reads.
-  virtual int source_head(int /*layer*/, int kv_head) const { return kv_head; }
+  /// The KV head of the source whose tokens each KV head of a layer reads; empty: its own.
+  virtual std::span<const int> source_heads(int /*layer*/) const { return {}; }
 
  private:
-  /// The tokens of the layer's source, by the heads that it reads.
-  StepTokens tokens_of(const LayerView& view) const;
-
   std::size_t lists_ = 1;  ///< lists of a selecting layer
   /// Tokens of the prompt in each layer and set; empty if steps do not read the answer in addition.
   std::vector<std::vector<std::int32_t>> prompt_;

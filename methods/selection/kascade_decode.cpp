@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,8 +36,8 @@ class KascadeDecode : public Cloned<KascadeDecode, SharedSelection> {
     return {.tokens = std::max(1, s_.budget.tokens(prompt_tokens)),
             .reduction = HeadReduction::kSumOfSoftmax};
   }
-  int source_head(int layer, int kv_head) const override {
-    return s_.heads.empty() ? kv_head : s_.heads[layer][kv_head];
+  std::span<const int> source_heads(int layer) const override {
+    return s_.heads.empty() ? std::span<const int>() : s_.heads[layer];
   }
 
  private:
@@ -48,7 +49,7 @@ class KascadeDecode : public Cloned<KascadeDecode, SharedSelection> {
 MethodAction calibrate_kascade();  // methods/actions/
 
 /// Kascade (Deshmukh et al., 2025), for decode steps: anchor layers compute an exact top-k, and the
-/// layers after them reuse its tokens, head by head (sections 3.2 to 3.5).
+/// layers after them reuse its tokens, head by head.
 MethodInfo kascade_decode() {
   using Kind = ParameterInfo::Kind;
   return {

@@ -202,7 +202,7 @@ TEST(KascadeDecode, RefusesLayersThatTheModelLacks) {
     EXPECT_NO_THROW(check("0/2"));
     EXPECT_NE(message("0/3").find("found layer 3, expected layers of the model, 0 to 2"),
               std::string::npos);
-    for (const char* wrong : {"1/1", "2/1", "-1", "x", "", "1/", "1/2.5"})
+    for (const char* wrong : {"1/1", "2/1", "-1", "x", "", "1/", "1/2.5", "4294967296"})
       EXPECT_NE(message(wrong).find("expected auto or ascending layers"), std::string::npos)
           << wrong;
   }
